@@ -1,0 +1,36 @@
+"""Attestation: a statement about one digest, kept beside it.
+
+The wire form is an in-toto Statement v1 (https://github.com/in-toto/attestation, ``spec/v1/statement.md``).
+Signatures (DSSE) wrap these bytes and do not change them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from vitrify.core.wire import Value
+
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+ATTESTATION_TYPE = "application/vnd.in-toto+json"
+PARITY = "urn:vitrify:attestation:parity:v1"
+PROVENANCE = "urn:vitrify:attestation:provenance:v1"
+TRIAL = "urn:vitrify:attestation:trial:v1"
+TRUST = "urn:vitrify:attestation:trust:v1"
+
+
+class Subject(Value, frozen=True, kw_only=True):
+    """What a statement is about."""
+
+    name: str
+    digest: dict[str, str]
+
+
+class Attestation(Value, frozen=True, kw_only=True):
+    """An in-toto statement. ``predicate`` holds who, when and what, as its type defines."""
+
+    type_: str = msgspec.field(name="_type", default="")
+    subject: tuple[Subject, ...]
+    predicate_type: str
+    predicate: dict[str, Any]

@@ -1,0 +1,52 @@
+"""Report: what a check found. What was not checked is never shown as clean."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from vitrify.core.wire import Value
+
+Verdict = Literal["clean", "found", "not checked"]
+
+
+class Finding(Value, frozen=True, kw_only=True):
+    """One thing that was found, and where.
+
+    Attributes:
+        place: A step, a file, a row or a column: enough to go and look.
+        message: What is there and what was expected.
+        remedy: What to do about it.
+    """
+
+    place: str
+    message: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        """Return one line."""
+        return f"{self.place}: {self.message}{f' ({self.remedy})' if self.remedy else ''}"
+
+
+class Report(Value, frozen=True, kw_only=True):
+    """The answer of one check about one artifact, or about two of them.
+
+    Attributes:
+        check: Catalog name of the check.
+        verdict: ``clean``, ``found`` or ``not checked``.
+        findings: In order of importance.
+        details: The figures, as JSON; their keys belong to the check.
+    """
+
+    check: str
+    verdict: Verdict
+    findings: tuple[Finding, ...] = ()
+    details: dict[str, Any] = {}
+
+    @property
+    def passed(self) -> bool:
+        """Whether the check ran and found nothing."""
+        return self.verdict == "clean"
+
+    def __str__(self) -> str:
+        """Return the verdict and the findings, a line each."""
+        return "\n".join([f"{self.check}: {self.verdict}", *(f"  - {finding}" for finding in self.findings)])

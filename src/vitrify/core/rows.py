@@ -1,0 +1,247 @@
+"""The built-in plugins. Adding one is a file in its room and a row here."""
+
+from __future__ import annotations
+
+from vitrify.core.catalog import Row
+
+_FORMATS = (
+    Row(
+        kind="format",
+        name="skops",
+        target="vitrify.formats.skops:Skops",
+        extra="sklearn",
+        requires=("sklearn",),
+        suffixes=(".skops",),
+        types=("sklearn.base.BaseEstimator",),
+        summary="scikit-learn estimators and pipelines as data, without pickle",
+    ),
+    Row(
+        kind="format",
+        name="xgboost",
+        target="vitrify.formats.xgboost:XGBoost",
+        extra="xgboost",
+        requires=("xgboost",),
+        suffixes=(".ubj",),
+        types=("xgboost.core.Booster", "xgboost.sklearn.XGBModel"),
+        summary="XGBoost UBJSON with the wrapper's state",
+    ),
+    Row(
+        kind="format",
+        name="lightgbm",
+        target="vitrify.formats.lightgbm:LightGBM",
+        extra="lightgbm",
+        requires=("lightgbm",),
+        suffixes=(".lgb.txt",),
+        types=("lightgbm.basic.Booster", "lightgbm.sklearn.LGBMModel"),
+        summary="LightGBM text with category maps and the wrapper's state",
+    ),
+    Row(
+        kind="format",
+        name="catboost",
+        target="vitrify.formats.catboost:CatBoost",
+        extra="catboost",
+        requires=("catboost",),
+        suffixes=(".cbm",),
+        types=("catboost.core.CatBoost",),
+        summary="CatBoost binary model",
+    ),
+    Row(
+        kind="format",
+        name="torch-export",
+        target="vitrify.formats.torch_export:TorchExport",
+        extra="torch",
+        requires=("torch",),
+        suffixes=(".pt2",),
+        types=("torch.nn.modules.module.Module",),
+        summary="PyTorch exported program, its weights as safetensors",
+    ),
+    Row(
+        kind="format",
+        name="safetensors",
+        target="vitrify.formats.safetensors:Safetensors",
+        suffixes=(".safetensors",),
+        types=("builtins.dict",),
+        summary="named tensors (a state dict), tied and strided ones kept",
+    ),
+    Row(
+        kind="format",
+        name="onnx",
+        target="vitrify.formats.onnx:Onnx",
+        requires=("onnx",),
+        suffixes=(".onnx",),
+        types=("onnx.onnx_ml_pb2.ModelProto",),
+        summary="ONNX graph, external data above 2 GiB",
+    ),
+    Row(
+        kind="format",
+        name="python",
+        target="vitrify.formats.python:Python",
+        types=("builtins.function", "builtins.type"),
+        summary="a named Python function or class, its source bundled; code",
+    ),
+    Row(
+        kind="format",
+        name="pickle",
+        target="vitrify.formats.pickle:Pickle",
+        suffixes=(".pkl", ".pickle"),
+        summary="pickle, only when asked for; code",
+    ),
+)
+
+_RUNTIMES = (
+    Row(
+        kind="runtime",
+        name="estimator",
+        target="vitrify.runtimes.estimator:Estimator",
+        types=(
+            "sklearn.base.BaseEstimator",
+            "lightgbm.basic.Booster",
+            "catboost.core.CatBoost",
+            "xgboost.sklearn.XGBModel",
+        ),
+        formats=("skops", "xgboost", "lightgbm", "catboost", "pickle"),
+        summary="objects with predict, predict_proba or transform, as scikit-learn has them",
+    ),
+    Row(
+        kind="runtime",
+        name="xgboost",
+        target="vitrify.runtimes.xgboost:XGBoostRuntime",
+        extra="xgboost",
+        requires=("xgboost",),
+        types=("xgboost.core.Booster",),
+        formats=("xgboost",),
+        summary="XGBoost's native booster",
+    ),
+    Row(
+        kind="runtime",
+        name="torch",
+        target="vitrify.runtimes.torch:TorchRuntime",
+        extra="torch",
+        requires=("torch",),
+        types=("torch.nn.modules.module.Module",),
+        formats=("torch-export",),
+        summary="PyTorch on the CPU",
+    ),
+    Row(
+        kind="runtime",
+        name="onnxruntime",
+        target="vitrify.runtimes.onnxruntime:OnnxRuntime",
+        requires=("onnxruntime",),
+        types=("onnx.onnx_ml_pb2.ModelProto",),
+        formats=("onnx",),
+        summary="ONNX Runtime on the CPU",
+    ),
+    Row(
+        kind="runtime",
+        name="python",
+        target="vitrify.runtimes.callable:CallableRuntime",
+        types=("builtins.function", "builtins.object"),
+        formats=("python", "pickle"),
+        summary="any Python callable",
+    ),
+)
+
+_TRANSFORMS = tuple(
+    Row(
+        kind="transform",
+        name=f"{source}-to-onnx",
+        target=f"vitrify.transforms.convert.{module}:{cls}",
+        extra=extra,
+        requires=requires,
+        source=source,
+        destination="onnx",
+        fidelity="numeric",
+        summary=summary,
+    )
+    for source, module, cls, extra, requires, summary in (
+        ("skops", "sklearn_onnx", "SklearnToOnnx", "sklearn", ("sklearn", "skl2onnx"), "in the source's own precision"),
+        ("xgboost", "xgboost_onnx", "XGBoostToOnnx", "xgboost", ("xgboost", "onnxmltools"), "trees in float32"),
+        ("lightgbm", "lightgbm_onnx", "LightGBMToOnnx", "lightgbm", ("lightgbm", "onnxmltools"), "trees in float64"),
+        ("catboost", "catboost_onnx", "CatBoostToOnnx", "catboost", ("catboost",), "CatBoost's own writer"),
+        ("torch-export", "torch_onnx", "TorchToOnnx", "torch", ("torch", "onnxscript"), "the dynamo exporter"),
+    )
+)
+
+_CHECKS = (
+    Row(
+        kind="check",
+        name="parity",
+        target="vitrify.checks.parity:Parity",
+        summary="same predictions as the source, on samples and on probes made to break it",
+    ),
+    Row(
+        kind="check",
+        name="replay",
+        target="vitrify.checks.replay:Replay",
+        summary="golden samples give their golden outputs",
+    ),
+)
+
+_STORES = (
+    Row(
+        kind="store",
+        name="oci-layout",
+        target="vitrify.stores.oci_layout:OciLayout",
+        summary="OCI image layout on disk, the default",
+    ),
+)
+
+_CONTAINERS = (
+    Row(
+        kind="container",
+        name="numpy",
+        target="vitrify.containers.numpy:NumpyContainer",
+        types=("numpy.ndarray",),
+        summary="one array",
+    ),
+    Row(
+        kind="container",
+        name="pandas",
+        target="vitrify.containers.pandas:PandasContainer",
+        extra="pandas",
+        requires=("pandas",),
+        types=("pandas.DataFrame", "pandas.core.frame.DataFrame", "pandas.Series", "pandas.core.series.Series"),
+        summary="data frame, one field a column",
+    ),
+    Row(
+        kind="container",
+        name="polars",
+        target="vitrify.containers.polars:PolarsContainer",
+        extra="polars",
+        requires=("polars",),
+        types=("polars.dataframe.frame.DataFrame",),
+        summary="data frame, one field a column",
+    ),
+    Row(
+        kind="container",
+        name="torch",
+        target="vitrify.containers.torch:TorchContainer",
+        extra="torch",
+        requires=("torch",),
+        types=("torch.Tensor",),
+        summary="one tensor",
+    ),
+    Row(
+        kind="container",
+        name="dict",
+        target="vitrify.containers.mapping:MappingContainer",
+        types=("builtins.dict",),
+        summary="named arrays or tensors",
+    ),
+    Row(
+        kind="container",
+        name="tuple",
+        target="vitrify.containers.positional:PositionalContainer",
+        types=("builtins.tuple",),
+        summary="positional arrays or tensors",
+    ),
+    Row(
+        kind="container",
+        name="records",
+        target="vitrify.containers.records:RecordsContainer",
+        types=("builtins.list",),
+        summary="a list of dicts, one a row",
+    ),
+)
+
+BUILTIN: tuple[Row, ...] = (*_FORMATS, *_RUNTIMES, *_TRANSFORMS, *_CHECKS, *_STORES, *_CONTAINERS)

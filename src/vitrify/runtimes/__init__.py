@@ -1,0 +1,1 @@
+"""One file a runtime: opens an artifact's files and predicts."""
