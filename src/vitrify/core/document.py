@@ -25,13 +25,14 @@ class Environment(Value, frozen=True, kw_only=True):
         platform: Operating system and architecture, ``linux-x86_64``; no host name.
         distributions: Name and version of every installed distribution that loading and predicting in the
             clean process imported.
-        git: ``commit`` (hex) and ``dirty`` (bool) of the training code's repository, if there is one.
+
+    Who saved it, when, and from which git commit is provenance: an attestation beside the artifact, so that the
+    same model has the same digest whoever saves it.
     """
 
     python: str
     platform: str
     distributions: dict[str, str] = {}
-    git: dict[str, Any] | None = None
 
 
 class Code(Value, frozen=True, kw_only=True):

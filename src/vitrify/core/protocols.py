@@ -143,13 +143,11 @@ class Written:
         entry: What its reader and its runtime need to know, as JSON.
         names: Exact dotted names of code outside the built-in allow-list that reading will use.
         notes: What a person should know ("the model was set to eval mode").
-        outputs: What is known about the outputs beyond their arrays (class labels in order), by name.
     """
 
     entry: dict[str, Any] = field(default_factory=dict)
     names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    outputs: tuple[Field, ...] = ()
 
 
 class Container(Protocol):
@@ -248,7 +246,13 @@ class Runtime(Protocol):
         """Return what the runtime must remember about a live model in the document's ``entry``: how to call it.
 
         The keys must not clash with the format's; they start with ``call_``.
+
+        Raises:
+            ModelError: The model was never fitted.
         """
+
+    def describe_outputs(self, model: Any, outputs: Arrays, entry: Mapping[str, Any]) -> tuple[Field, ...]:
+        """Return the output fields: element types and shapes from arrays that the model gave, class labels from it."""
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,6 @@ the size.
 
 from __future__ import annotations
 
-from typing import Literal
-
 from vitrify.core.errors import MalformedError
 from vitrify.core.wire import Value
 
@@ -16,8 +14,9 @@ BATCH = "batch"
 """The symbolic first dimension of everything that has one."""
 
 Scalar = str | int | float | bool | None
-Container = Literal["numpy", "pandas", "polars", "torch", "dict", "tuple", "records"]
-"""What the model is called with: one array, a data frame, one tensor, named or positional arrays, or dicts."""
+Container = str
+"""The catalog's name of what the model is called with: ``numpy`` (one array), ``pandas``, ``polars``, ``torch`` (one
+tensor), ``dict``, ``tuple``, ``records``, or a third party's."""
 
 DTYPES = frozenset(
     {

@@ -1,0 +1,162 @@
+"""Artifact: a manifest in a store; opening it verifies it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from vitrify import stores
+from vitrify.artifacts import code, golden
+from vitrify.core.attestation import Attestation
+from vitrify.core.catalog import catalog
+from vitrify.core.document import DOCUMENT, SCHEMA, Document
+from vitrify.core.errors import UsageError
+from vitrify.core.protocols import Allow, Subject
+from vitrify.core.reference import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from vitrify.core.digest import Digest
+    from vitrify.core.manifest import Manifest
+    from vitrify.core.protocols import Arrays, Files, Session
+    from vitrify.core.signature import Signature
+    from vitrify.stores.oci_layout import OciLayout
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A sealed model. Two artifacts with the same digest are the same, wherever they lie.
+
+    Attributes:
+        digest: Its identity: the SHA-256 of its manifest.
+        name: The name it was opened by, or None.
+        manifest: Its files, each with digest and size.
+        files: Their verified bytes.
+        store: Where it lies.
+    """
+
+    digest: Digest
+    name: str | None
+    manifest: Manifest
+    files: Files
+    store: OciLayout
+
+    @cached_property
+    def document(self) -> Document:
+        """What the files mean.
+
+        Raises:
+            UsageError: The artifact is no Vitrify artifact, or a newer Vitrify wrote it.
+        """
+        document = Document.from_json(self.files.read(DOCUMENT), where=DOCUMENT)
+        if document.schema > SCHEMA:
+            msg = f"this artifact has document version {document.schema}; this Vitrify reads up to {SCHEMA}"
+            raise UsageError(msg, remedy="pip install --upgrade vitrify")
+        return document
+
+    @property
+    def signature(self) -> Signature:
+        """The inputs and outputs.
+
+        Raises:
+            UsageError: It holds bare weights, which have none.
+        """
+        if self.document.signature is None:
+            msg = f"{self} holds {self.document.format} weights and no signature, so it cannot predict"
+            raise UsageError(msg, remedy="read the weights themselves: vitrify.open(...).model()")
+        return self.document.signature
+
+    @property
+    def size(self) -> int:
+        """The bytes of all files."""
+        return sum(layer.size for layer in self.manifest.layers)
+
+    @property
+    def attestations(self) -> tuple[Attestation, ...]:
+        """The statements about it that lie in the store."""
+        found = stores.attestations(self.store, self.digest)
+        return tuple(Attestation.from_json(data, where="attestation") for data in found)
+
+    def golden(self) -> tuple[Arrays, Arrays]:
+        """Return the golden inputs and outputs by name; both are empty where there are none."""
+        return golden.load(self.files)
+
+    def model(self, *, allow: Collection[str] = ()) -> Any:
+        """Return the live object that was saved, as its own library has it.
+
+        Args:
+            allow: Exact dotted names of the code outside the built-in allow-list that may run.
+
+        Raises:
+            UntrustedCodeError: It needs a name that is not in ``allow``.
+        """
+        allowed = self._admit(allow)
+        return catalog().load("format", self.document.format).read(self.files, self.document.entry, allowed)
+
+    def session(self, *, runtime: str | None = None, allow: Collection[str] = ()) -> Session:
+        """Return a session that predicts.
+
+        Args:
+            runtime: Catalog name; by default the artifact's own.
+            allow: As for :meth:`model`.
+
+        Raises:
+            UsageError: It has no signature, or that runtime cannot open its format.
+            UntrustedCodeError: It needs a name that is not in ``allow``.
+        """
+        assert self.signature is not None
+        row = catalog().row("runtime", runtime or str(self.document.runtime))
+        if self.document.format not in row.formats:
+            msg = f"runtime {row.name!r} opens {', '.join(row.formats)}, not {self.document.format}"
+            raise UsageError(msg, remedy="leave the runtime out, or convert the artifact first")
+        session: Session = row.load().open(self.files, self.document, self._admit(allow))
+        return session
+
+    def subject(self, *, allow: Collection[str] = (), native: Any = None) -> Subject:
+        """Return what transforms and checks work on."""
+        return Subject(self.files, self.document, self.golden()[0], self._admit(allow), native)
+
+    def _admit(self, allow: Collection[str]) -> Allow:
+        """Check that all code the artifact needs is allowed, and make its bundled modules importable."""
+        allowed = Allow.of(allow)
+        allowed.require(self.document.code.names, what=f"loading {self}")
+        code.install(self.document.code, self.files)
+        return allowed
+
+    def __str__(self) -> str:
+        """Return the name and the short digest."""
+        return f"{self.name} ({self.digest.short})" if self.name else self.digest.short
+
+    def _repr_html_(self) -> str:
+        rows = {"digest": str(self.digest), "format": self.document.format, "files": len(self.manifest.files)}
+        rows |= {"size": f"{self.size:,} bytes", "golden samples": self.document.golden}
+        cells = "".join(f"<tr><th>{escape(key)}</th><td>{escape(str(value))}</td></tr>" for key, value in rows.items())
+        signature = self.document.signature
+        shown = signature._repr_html_() if signature else ""
+        return f"<div><strong>{escape(self.name or self.digest.short)}</strong><table>{cells}</table>{shown}</div>"
+
+
+def open_artifact(reference: str, *, store: OciLayout | None = None) -> Artifact:
+    """Open an artifact and verify every byte of it.
+
+    Args:
+        reference: ``name``, ``name:tag``, ``sha256:...``, or the path of an exported archive or a layout
+            directory that holds one artifact.
+        store: Where to look; by default the user's store.
+
+    Raises:
+        ReferenceNotFoundError: There is no such artifact.
+        CorruptError: A byte is not what its digest promises; the message names the file.
+    """
+    parsed = parse(reference)
+    where = store or stores.default_store()
+    if parsed.kind == "path":
+        where, digest, name = stores.open_path(parsed.value)
+    else:
+        name = parsed.value if parsed.kind == "name" else None
+        digest = where.names.get(parsed.value).content if name else parsed.digest
+    manifest = stores.read_manifest(where, digest)
+    return Artifact(digest, name, manifest, stores.ArtifactFiles(where, manifest), where)

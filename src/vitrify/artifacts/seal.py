@@ -1,0 +1,104 @@
+"""Sealing: from staged files to a committed artifact, the same for a saved and for a converted model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+from vitrify import stores
+from vitrify.artifacts import code, environment, golden, trial
+from vitrify.artifacts.artifact import open_artifact
+from vitrify.core.attestation import PROVENANCE, STATEMENT_TYPE, TRIAL, Attestation, Subject
+from vitrify.core.document import DOCUMENT, GOLDEN, Code
+from vitrify.core.manifest import Manifest, ModelConfig
+from vitrify.core.protocols import Allow
+from vitrify.core.wire import to_builtins
+
+if TYPE_CHECKING:
+    from vitrify.artifacts.artifact import Artifact
+    from vitrify.core.digest import Digest
+    from vitrify.core.document import Document
+    from vitrify.core.manifest import Descriptor
+    from vitrify.core.protocols import Arrays, Stage
+    from vitrify.stores.oci_layout import OciLayout
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What is known about an artifact before it is sealed.
+
+    Attributes:
+        document: All but environment, golden count and code, which sealing fills in.
+        inputs: Golden inputs.
+        outputs: The outputs that the model gave for them.
+        names: Code outside the built-in allow-list that loading uses.
+        description: Free text for people.
+        evidence: More attestations to attach: predicate type to predicate.
+    """
+
+    document: Document
+    inputs: Arrays = field(default_factory=dict)
+    outputs: Arrays = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    description: str = ""
+    evidence: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+def seal(stage: Stage, draft: Draft, store: OciLayout, name: str | None) -> Artifact:
+    """Bundle code, add the golden samples, try it in a clean process, commit, attest.
+
+    Raises:
+        UnsupportedModelError: Code that it needs cannot be bundled.
+        CheckFailedError: The trial failed; nothing was committed.
+        StoreError: The store could not take it; it is as it was.
+    """
+    document = draft.document.replace(code=_bundle(stage, draft.names), golden=_golden(stage, draft))
+    tried = trial.run(stage.files(), document, (draft.inputs, draft.outputs), Allow.of(draft.names))
+    document = document.replace(environment=tried.environment)
+    with stage.open(DOCUMENT, "weight.config") as stream:
+        stream.write(document.to_json())
+
+    def build(layers: tuple[Descriptor, ...]) -> tuple[Manifest, bytes]:
+        return _manifest(document, layers, draft.description)
+
+    digest = stage.commit(build, name)
+    report = {**to_builtins(tried.report), "seconds": round(tried.seconds, 3)}
+    evidence = {TRIAL: report, PROVENANCE: environment.provenance(), **draft.evidence}
+    for predicate_type, predicate in evidence.items():
+        attest(store, digest, predicate_type, predicate)
+    return open_artifact(name or str(digest), store=store)
+
+
+def attest(store: OciLayout, digest: Digest, predicate_type: str, predicate: dict[str, Any]) -> None:
+    """Attach an unsigned in-toto statement to an artifact."""
+    statement = Attestation(
+        type_=STATEMENT_TYPE,
+        subject=(Subject(name="artifact", digest={digest.algorithm: digest.hex}),),
+        predicate_type=predicate_type,
+        predicate={"producer": f"vitrify {metadata.version('vitrify')}", **predicate},
+    )
+    stores.attach(store, digest, statement.to_json())
+
+
+def _bundle(stage: Stage, names: tuple[str, ...]) -> Code:
+    modules = {}
+    for module, source in code.bundle(names).items():
+        modules[module] = code.artifact_path(module, source)
+        with stage.open(modules[module], "code") as stream:
+            stream.write(source.read_bytes())
+    return Code(modules=modules, names=tuple(sorted(set(names))))
+
+
+def _golden(stage: Stage, draft: Draft) -> int:
+    if not draft.inputs:
+        return 0
+    with stage.open(GOLDEN, "dataset") as stream:
+        stream.write(golden.dump(draft.inputs, draft.outputs))
+    return max(len(array) if array.ndim else 1 for array in draft.inputs.values())
+
+
+def _manifest(document: Document, layers: tuple[Descriptor, ...], description: str) -> tuple[Manifest, bytes]:
+    about = {"description": description} if description else {}
+    config = ModelConfig.of(about, {"format": document.format}, layers).to_json()
+    return Manifest.of_model(stores.config_descriptor(config), layers, {}), config

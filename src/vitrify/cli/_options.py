@@ -1,0 +1,53 @@
+"""Options and arguments that several commands share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from vitrify.stores.oci_layout import OciLayout
+
+
+class ReferenceType(click.ParamType[str]):
+    """A reference to an artifact; completes the names in the store."""
+
+    name = "ref"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        """Return the names that start with what was typed."""
+        del param
+        from click.shell_completion import CompletionItem
+
+        names = open_store(ctx.params.get("store")).names.all()
+        return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
+
+
+REFERENCE = ReferenceType()
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+store_option = click.option(
+    "--store", type=click.Path(file_okay=False), help="The store's directory; default: the user's.  [env: VITRIFY_HOME]"
+)
+allow_option = click.option(
+    "--allow", multiple=True, metavar="NAME", help="Exact dotted name of code that may run; repeat for more."
+)
+
+
+def common(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--json`` and ``--store``."""
+    return json_option(store_option(command))
+
+
+def open_store(path: str | Path | None) -> OciLayout:
+    """Return the store that ``--store`` names, or the user's."""
+    from pathlib import Path
+
+    from vitrify import stores
+    from vitrify.stores.oci_layout import OciLayout
+
+    return OciLayout(Path(path)) if path else stores.default_store()

@@ -1,0 +1,32 @@
+"""What all tests share: a store of their own, and settings for Hypothesis."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "vitrify",
+    deadline=None,  # a shared machine stalls; time is measured in benchmarks, never in tests
+    max_examples=int(os.environ.get("VITRIFY_EXAMPLES", "50")),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("vitrify")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    """Give every test a home of its own, so that no test sees the user's store."""
+    folder = tmp_path / "vitrify-home"
+    monkeypatch.setenv("VITRIFY_HOME", str(folder))
+    return folder
+
+
+@pytest.fixture
+def store(home):
+    """Return the store that the verbs use by default."""
+    from vitrify import stores
+
+    return stores.default_store()

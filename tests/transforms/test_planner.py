@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+
+from vitrify.core.catalog import Row
+from vitrify.core.errors import UnsupportedModelError, UsageError
+from vitrify.transforms.planner import plan
+
+
+def road(name, source, destination, cost=1, fidelity="exact"):
+    target = "somewhere:Something"
+    return Row(
+        kind="transform",
+        name=name,
+        target=target,
+        source=source,
+        destination=destination,
+        cost=cost,
+        fidelity=fidelity,
+    )
+
+
+def names(found):
+    return [step.transform for step in found.steps]
+
+
+def test_the_cheapest_road_is_taken_even_if_it_has_more_steps():
+    rows = [road("direct", "skops", "onnx", cost=5), road("a", "skops", "pickle"), road("b", "pickle", "onnx")]
+    assert names(plan("skops", "onnx", rows=rows)) == ["a", "b"]
+
+
+def test_between_equal_costs_the_first_by_name_is_taken_whatever_the_order_of_the_rows():
+    rows = [road("zebra", "skops", "onnx"), road("ant", "skops", "onnx")]
+    assert names(plan("skops", "onnx", rows=rows)) == names(plan("skops", "onnx", rows=rows[::-1])) == ["ant"]
+
+
+def test_a_step_that_may_lose_something_is_taken_only_when_allowed():
+    rows = [road("squeeze", "skops", "onnx", fidelity="lossy")]
+    with pytest.raises(UnsupportedModelError, match="no road leads from skops to onnx within fidelity 'numeric'"):
+        plan("skops", "onnx", rows=rows)
+    assert names(plan("skops", "onnx", rows=rows, fidelity="lossy")) == ["squeeze"]
+
+
+def test_roads_that_go_in_circles_end():
+    rows = [road("there", "skops", "pickle"), road("back", "pickle", "skops")]
+    with pytest.raises(UnsupportedModelError, match="from skops one gets to: pickle"):
+        plan("skops", "onnx", rows=rows)
+
+
+def test_a_plan_to_where_one_already_is_has_no_steps():
+    found = plan("onnx", "onnx")
+    assert found.steps == ()
+    assert str(found) == "onnx (nothing to do)"
+
+
+def test_a_format_that_nobody_knows_is_a_usage_error_that_lists_those_there_are():
+    with pytest.raises(UsageError, match="no format is called 'onyx'.*onnx"):
+        plan("skops", "onyx")
+
+
+@pytest.mark.parametrize("source", ["skops", "xgboost", "lightgbm", "catboost", "torch-export"])
+def test_every_native_format_has_a_road_to_onnx_that_keeps_all_but_rounding(source):
+    found = plan(source, "onnx", options={"precision": "source"})
+    assert names(found) == [f"{source}-to-onnx"]
+    assert found.steps[0].options == {"precision": "source"}
+    assert str(found) == f"{source} --{source}-to-onnx (numeric)--> onnx"
