@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vitrify import stores
@@ -143,20 +144,33 @@ def open_artifact(reference: str, *, store: OciLayout | None = None) -> Artifact
     """Open an artifact and verify every byte of it.
 
     Args:
-        reference: ``name``, ``name:tag``, ``sha256:...``, or the path of an exported archive or a layout
-            directory that holds one artifact.
+        reference: ``name``, ``name:tag``, ``sha256:...``, or the path of an exported archive (which is taken into
+            the store) or of a layout directory that holds one named artifact.
         store: Where to look; by default the user's store.
 
     Raises:
         ReferenceNotFoundError: There is no such artifact.
+        UsageError: A directory holds several.
         CorruptError: A byte is not what its digest promises; the message names the file.
     """
     parsed = parse(reference)
     where = store or stores.default_store()
     if parsed.kind == "path":
-        where, digest, name = stores.open_path(parsed.value)
+        where, name, digest = _open_path(Path(parsed.value).expanduser(), where)
     else:
         name = parsed.value if parsed.kind == "name" else None
         digest = where.names.get(parsed.value).content if name else parsed.digest
     manifest = stores.read_manifest(where, digest)
     return Artifact(digest, name, manifest, stores.ArtifactFiles(where, manifest), where)
+
+
+def _open_path(path: Path, store: OciLayout) -> tuple[OciLayout, str | None, Digest]:
+    if not path.is_dir():
+        return store, None, stores.import_(store, path)
+    layout = stores.open_store(path)
+    names = layout.names.all()
+    if len(names) != 1:
+        msg = f"{path} holds {len(names)} named artifacts, not one: {', '.join(sorted(names)) or 'none'}"
+        raise UsageError(msg, remedy=f"open one by its name, with the store at {path}")
+    ((name, target),) = names.items()
+    return layout, name, target.content

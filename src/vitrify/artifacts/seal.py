@@ -10,16 +10,15 @@ from vitrify import stores
 from vitrify.artifacts import code, environment, golden, trial
 from vitrify.artifacts.artifact import open_artifact
 from vitrify.core.attestation import PROVENANCE, STATEMENT_TYPE, TRIAL, Attestation, Subject
+from vitrify.core.digest import Digest
 from vitrify.core.document import DOCUMENT, GOLDEN, Code
-from vitrify.core.manifest import Manifest, ModelConfig
+from vitrify.core.manifest import MODEL_CONFIG_TYPE, Descriptor, Manifest, ModelConfig
 from vitrify.core.protocols import Allow
 from vitrify.core.wire import to_builtins
 
 if TYPE_CHECKING:
     from vitrify.artifacts.artifact import Artifact
-    from vitrify.core.digest import Digest
     from vitrify.core.document import Document
-    from vitrify.core.manifest import Descriptor
     from vitrify.core.protocols import Arrays, Stage
     from vitrify.stores.oci_layout import OciLayout
 
@@ -101,4 +100,5 @@ def _golden(stage: Stage, draft: Draft) -> int:
 def _manifest(document: Document, layers: tuple[Descriptor, ...], description: str) -> tuple[Manifest, bytes]:
     about = {"description": description} if description else {}
     config = ModelConfig.of(about, {"format": document.format}, layers).to_json()
-    return Manifest.of_model(stores.config_descriptor(config), layers, {}), config
+    descriptor = Descriptor(media_type=MODEL_CONFIG_TYPE, digest=str(Digest.of(config)), size=len(config))
+    return Manifest.of_model(descriptor, layers, {}), config

@@ -122,9 +122,8 @@ def show_sealed(artifact: Any, *, as_json: bool) -> None:
         show_json(artifact_json(artifact))
         return
     document = artifact.document
-    trial: dict[str, Any] = next(
-        (item.predicate for item in artifact.attestations if ":trial:" in item.predicate_type), {}
-    )
+    trials = [item.predicate for item in artifact.attestations if item.predicate_type == TRIAL]
+    seconds = trials[0]["seconds"] if trials else "?"
     facts: list[tuple[str, object]] = [
         ("sealed", artifact.name or ""),
         ("digest", artifact.digest),

@@ -21,7 +21,7 @@ def command(reference: str, path: str, store: str | None, as_json: bool) -> None
 
     artifact = open_artifact(reference, store=open_store(store))
     with progress_bars():
-        stores.export(artifact.store, artifact.digest, Path(path), name=artifact.name)
+        stores.export(artifact.store, artifact.digest, Path(path))
     count = Path(path).stat().st_size
     if as_json:
         show_json({"path": path, "digest": str(artifact.digest), "size": count})

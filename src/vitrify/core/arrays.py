@@ -1,8 +1,9 @@
 """Named arrays in one file that cannot run code: ``.npz`` without pickles.
 
-Numbers, booleans and times are plain ``.npy`` members. What NumPy would pickle is laid out in plain arrays:
-text as UTF-8 bytes, offsets and a kind a value (text, None, NaN), masked arrays as data and mask. The file is
-the same for the same arrays: no clock, members in order, nothing compressed.
+Numbers, booleans and times are plain ``.npy`` members. What NumPy would pickle is laid out in plain arrays: objects as
+bytes, offsets and a kind a value (text as UTF-8, integers as digits, floats as IEEE 754, None, NaN), masked arrays
+as data and mask. The file is the same for the same arrays: no clock, no platform, members in order, nothing
+compressed.
 
 Source: NumPy's ``.npy`` format, https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 """
@@ -10,8 +11,9 @@ Source: NumPy's ``.npy`` format, https://numpy.org/doc/stable/reference/generate
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
-import zlib
+from tokenize import TokenError
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -19,22 +21,38 @@ import numpy as np
 from vitrify.core.errors import MalformedError, UnsupportedModelError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from vitrify.core.protocols import Arrays
 
-_TEXT, _NONE, _NAN, _BYTES = range(4)
+    Array = np.ndarray[Any, Any]
+
 _MAX_MEMBERS = 100_000
+_UNIX = 3
+"""``create_system`` of the ZIP format, fixed so that every platform writes the same bytes."""
+
+_PLAIN = "biufcmM"
+_DOUBLE = struct.Struct("<d")
+_MALFORMED = (
+    *(ValueError, KeyError, IndexError, TypeError, OverflowError, MemoryError, EOFError, OSError, RuntimeError),
+    *(SyntaxError, TokenError, struct.error, zipfile.BadZipFile),
+)
+"""What ``zipfile`` and ``numpy.lib.format`` raise on bytes that nobody wrote."""
 
 
 def dump(arrays: Arrays, stream: BinaryIO) -> None:
     """Write arrays.
 
+    Numbers inside an array of objects come back as Python's own.
+
     Raises:
-        UnsupportedModelError: An object array holds something that is neither text, bytes, None nor NaN.
+        UnsupportedModelError: An array holds something else than numbers, booleans, times, text, bytes and None.
     """
     with zipfile.ZipFile(stream, "w") as archive:
         for index, (name, array) in enumerate(arrays.items()):
-            for part, values in {"name": _utf8([name])[0], **_encode(name, array)}.items():
+            for part, values in {"name": _bytes(_text(name)), **_encode(name, array)}.items():
                 info = zipfile.ZipInfo(f"{index:06d}.{part}.npy")
+                info.create_system = _UNIX
                 with archive.open(info, "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, np.asarray(values, order="C"), allow_pickle=False)
 
@@ -46,81 +64,116 @@ def load(data: bytes | memoryview, *, where: str) -> Arrays:
         MalformedError: The bytes are not what :func:`dump` writes.
     """
     try:
-        return _load(io.BytesIO(data))
-    except (ValueError, KeyError, IndexError, EOFError, OSError, zipfile.BadZipFile, zlib.error, MemoryError) as error:
+        return _load(data)
+    except _MALFORMED as error:
         msg = f"{where}: not a file of named arrays ({error})"
         raise MalformedError(msg) from error
 
 
-def _load(stream: BinaryIO) -> Arrays:
-    parts: dict[str, dict[str, np.ndarray[Any, Any]]] = {}
-    with zipfile.ZipFile(stream) as archive:
+def _load(data: bytes | memoryview) -> Arrays:
+    parts: dict[str, dict[str, Array]] = {}
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = archive.infolist()
-        if len(members) > _MAX_MEMBERS:
-            msg = f"{len(members)} members, more than {_MAX_MEMBERS}"
-            raise ValueError(msg)
+        _require(len(members) <= _MAX_MEMBERS, f"{len(members)} members, more than {_MAX_MEMBERS}")
+        _require(all(info.compress_type == zipfile.ZIP_STORED for info in members), "a compressed member")
+        _require(sum(info.file_size for info in members) <= len(data), "members that are larger than the file")
         for info in members:
             index, part, _ = info.filename.split(".")
-            with archive.open(info) as member:
-                parts.setdefault(index, {})[part] = np.lib.format.read_array(member, allow_pickle=False)
-    return {bytes(part.pop("name")).decode(): _decode(part) for _, part in sorted(parts.items())}
+            whole = io.BytesIO(archive.read(info))  # at once, so that its checksum is compared before it is parsed
+            parts.setdefault(index, {})[part] = np.lib.format.read_array(whole, allow_pickle=False)
+            _require(not whole.read(1), "bytes behind an array")
+    arrays = [(_name(part.pop("name")), _decode(part)) for _, part in sorted(parts.items())]
+    _require(len(dict(arrays)) == len(arrays), "two arrays of one name")
+    return dict(arrays)
 
 
-def _encode(name: str, array: np.ndarray[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
+def _require(condition: bool, otherwise: str) -> None:  # noqa: FBT001 (reads like assert)
+    if not condition:
+        raise ValueError(otherwise)
+
+
+def _encode(name: str, array: Array) -> dict[str, Array]:
     if isinstance(array, np.ma.MaskedArray):
-        return {**_encode(name, array.filled(array.dtype.type(0))), "mask": np.ma.getmaskarray(array)}
+        mask = np.ma.getmaskarray(array)
+        hidden = None if array.dtype.kind in "OUS" else np.zeros((), array.dtype)
+        return {**_encode(name, np.where(mask, hidden, array.data)), "mask": mask}  # type: ignore[arg-type]
     if array.dtype.kind in "US":
         array = array.astype(object)
-    if array.dtype.kind != "O":
+    if array.dtype.kind in _PLAIN and array.dtype.char not in "gG":
         return {"data": array}
-    kinds = np.fromiter((_kind(name, value) for value in array.flat), np.uint8, array.size)
-    data, offsets = _utf8(list(array.flat))
-    return {"data": data, "offsets": offsets, "kinds": kinds, "shape": np.asarray(array.shape, np.int64)}
+    if array.dtype.kind != "O":
+        msg = f"{name}: an array of {array.dtype}, which has no portable form"
+        raise UnsupportedModelError(msg, remedy="convert it to float64, complex128 or text before saving")
+    encoded = [_encode_value(name, value) for value in array.ravel().tolist()]
+    chunks = [chunk for _, chunk in encoded]
+    return {
+        "data": _bytes(b"".join(chunks)),
+        "offsets": np.cumsum([0, *map(len, chunks)], dtype=np.int64),
+        "kinds": np.array([kind for kind, _ in encoded], np.uint8),
+        "shape": np.array(array.shape, np.int64),
+    }
 
 
-def _kind(name: str, value: object) -> int:
+def _encode_value(name: str, value: object) -> tuple[int, bytes]:  # noqa: PLR0911 (one return a kind)
     match value:
         case str():
-            return _TEXT
-        case bytes():
-            return _BYTES
+            return 0, _text(value)
         case None:
-            return _NONE
-        case float() if value != value:  # noqa: PLR0124 (NaN is the only value unequal to itself)
-            return _NAN
-    msg = f"{name}: a {type(value).__name__} in an array of objects; only text, bytes, None and NaN can be kept"
+            return 1, b""
+        case float() | np.floating() if value != value:  # noqa: PLR0124 (NaN is the only value unequal to itself)
+            return 2, b""
+        case bytes():
+            return 3, bytes(value)
+        case bool() | np.bool_():
+            return 4, bytes([bool(value)])
+        case int() | np.integer():
+            return 5, str(int(value)).encode()
+        case float() | np.floating():
+            return 6, _DOUBLE.pack(value)
+    msg = f"{name}: a {type(value).__name__} in an array of objects; only text, bytes, numbers and None can be kept"
     raise UnsupportedModelError(msg, remedy="convert that column to numbers or text before saving")
 
 
-def _utf8(values: list[object]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    chunks = [
-        v.encode("utf-8", "surrogatepass") if isinstance(v, str) else v if isinstance(v, bytes) else b"" for v in values
-    ]
-    offsets = np.cumsum([0, *(len(chunk) for chunk in chunks)], dtype=np.int64)
-    return np.frombuffer(b"".join(chunks), np.uint8), offsets
+_DECODERS: tuple[Callable[[bytes], object], ...] = (
+    lambda chunk: chunk.decode("utf-8", "surrogatepass"),
+    lambda _: None,
+    lambda _: float("nan"),
+    lambda chunk: chunk,
+    lambda chunk: chunk != b"\0",
+    int,
+    lambda chunk: _DOUBLE.unpack(chunk)[0],
+)
+"""By the kind that :func:`_encode_value` gives."""
 
 
-def _decode(parts: dict[str, np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+def _decode(parts: dict[str, Array]) -> Array:
     if "mask" in parts:
-        mask = parts.pop("mask")
-        return np.ma.MaskedArray(_decode(parts), mask=mask)
+        mask, array = parts.pop("mask"), _decode(parts)
+        _require(mask.dtype == np.bool_ and mask.shape == array.shape, "a mask that does not fit its array")
+        return np.ma.MaskedArray(array, mask=mask)
     if "offsets" not in parts:
+        _require(parts["data"].dtype.kind in _PLAIN, "an array of an unexpected type")
         return parts["data"]
     data, offsets, kinds, shape = (parts[key] for key in ("data", "offsets", "kinds", "shape"))
-    if len(kinds) != len(offsets) - 1 or np.any(np.diff(offsets) < 0) or offsets[0] != 0 or offsets[-1] != len(data):
-        msg = "text offsets that do not fit their bytes"
-        raise ValueError(msg)
-    whole = data.tobytes()
+    types = [(part.dtype, part.ndim) for part in (data, offsets, kinds, shape)]
+    _require(types == [(np.uint8, 1), (np.int64, 1), (np.uint8, 1), (np.int64, 1)], "objects of an unexpected type")
+    _require(len(kinds) == len(offsets) - 1 and offsets[0] == 0 and offsets[-1] == len(data), "offsets out of bounds")
+    _require(not np.any(np.diff(offsets) < 0) and not np.any(shape < 0), "offsets that go back, or a negative shape")
+    whole, bounds = data.tobytes(), offsets.tolist()
     values = np.empty(len(kinds), object)
     for index, kind in enumerate(kinds.tolist()):
-        chunk = whole[offsets[index] : offsets[index + 1]]
-        values[index] = (lambda c: c.decode("utf-8", "surrogatepass"), _none, _nan, bytes)[kind](chunk)
+        values[index] = _DECODERS[kind](whole[bounds[index] : bounds[index + 1]])
     return values.reshape(shape)
 
 
-def _none(_: bytes) -> None:
-    return None
+def _name(part: Array) -> str:
+    _require(part.dtype == np.uint8, "a name of an unexpected type")
+    return part.tobytes().decode("utf-8", "surrogatepass")
 
 
-def _nan(_: bytes) -> float:
-    return float("nan")
+def _text(value: str) -> bytes:
+    return value.encode("utf-8", "surrogatepass")
+
+
+def _bytes(data: bytes) -> Array:
+    return np.frombuffer(data, np.uint8)

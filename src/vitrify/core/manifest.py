@@ -138,7 +138,7 @@ def check_filepath(path: str) -> None:
         MalformedError: It is empty, absolute, climbs, or has a character that some system reads otherwise.
     """
     pure = PurePosixPath(path)
-    bad = not path or pure.is_absolute() or str(pure) != path or ".." in pure.parts or pure.parts == (".",)
+    bad = not pure.parts or pure.is_absolute() or str(pure) != path or ".." in pure.parts
     if bad or any(character in '\\:*?"<>|' or ord(character) < ord(" ") for character in path):
         msg = f"not a safe relative path for a file of an artifact: {path!r}"
         raise MalformedError(msg)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from vitrify.core.html import html_table
 from vitrify.core.wire import Value
 
 Verdict = Literal["clean", "found", "not checked"]
@@ -50,3 +51,8 @@ class Report(Value, frozen=True, kw_only=True):
     def __str__(self) -> str:
         """Return the verdict and the findings, a line each."""
         return "\n".join([f"{self.check}: {self.verdict}", *(f"  - {finding}" for finding in self.findings)])
+
+    def _repr_html_(self) -> str:
+        """Show the verdict, and a row for each finding."""
+        rows = [(finding.place, finding.message, finding.remedy) for finding in self.findings]
+        return html_table(("place", "finding", "what to do"), rows, caption=f"{self.check}: {self.verdict}")

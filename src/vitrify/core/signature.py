@@ -7,11 +7,14 @@ the size.
 
 from __future__ import annotations
 
-from vitrify.core.errors import MalformedError
+from vitrify.core.errors import MalformedError, SignatureError
+from vitrify.core.html import html_table
 from vitrify.core.wire import Value
 
 BATCH = "batch"
 """The symbolic first dimension of everything that has one."""
+
+_SHOWN_LABELS = 8
 
 Scalar = str | int | float | bool | None
 Container = str
@@ -57,15 +60,22 @@ class Field(Value, frozen=True, kw_only=True):
     container_dtype: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse an element type that nobody could make."""
+        """Refuse an element type or a size that nobody could make."""
         if self.dtype not in DTYPES:
             msg = f"field {self.name!r}: unknown dtype {self.dtype!r}"
+            raise ValueError(msg)
+        if not all(size if isinstance(size, str) else size >= 0 for size in self.shape):
+            msg = f"field {self.name!r}: a size is a number from 0 or a name, not {self.shape}"
             raise ValueError(msg)
 
     @property
     def batched(self) -> bool:
         """Whether the first dimension is the batch."""
         return bool(self.shape) and self.shape[0] == BATCH
+
+    def _repr_html_(self) -> str:
+        """Show it as a table of one row."""
+        return _html_fields([("", self)])
 
     def __str__(self) -> str:
         """Return ``name: dtype[shape]``, with a question mark where values may be missing."""
@@ -89,12 +99,12 @@ class Signature(Value, frozen=True, kw_only=True):
                 raise MalformedError(msg)
 
     def input(self, name: str) -> Field:
-        """Return one input by name."""
-        return next(field for field in self.inputs if field.name == name)
+        """Return one input by name, or raise SignatureError."""
+        return _by_name(self.inputs, name)
 
     def output(self, name: str) -> Field:
-        """Return one output by name."""
-        return next(field for field in self.outputs if field.name == name)
+        """Return one output by name, or raise SignatureError."""
+        return _by_name(self.outputs, name)
 
     @property
     def is_table(self) -> bool:
@@ -105,3 +115,43 @@ class Signature(Value, frozen=True, kw_only=True):
     def batched(self) -> bool:
         """Whether every input starts with the batch dimension, so that rows can be added and taken away."""
         return bool(self.inputs) and all(field.batched for field in self.inputs)
+
+    def __str__(self) -> str:
+        """Return the fields, a line each."""
+        inputs, outputs = ([f"  {field}" for field in fields] for fields in (self.inputs, self.outputs))
+        return "\n".join([f"inputs ({self.container})", *inputs, "outputs", *outputs])
+
+    def _repr_html_(self) -> str:
+        """Show it as a table with a row for each field."""
+        rows = [("input", field) for field in self.inputs] + [("output", field) for field in self.outputs]
+        return _html_fields(rows)
+
+
+def _by_name(fields: tuple[Field, ...], name: str) -> Field:
+    for field in fields:
+        if field.name == name:
+            return field
+    msg = f"no field is called {name!r} (there are: {', '.join(field.name for field in fields)})"
+    raise SignatureError(msg)
+
+
+def _html_fields(rows: list[tuple[str, Field]]) -> str:
+    return html_table(
+        ("", "name", "type", "shape", "missing values", "labels"),
+        [
+            (
+                side,
+                field.name,
+                field.container_dtype or field.dtype,
+                ", ".join(map(str, field.shape)),
+                "yes" if field.nullable else "no",
+                _labels(field.categories or field.classes or ()),
+            )
+            for side, field in rows
+        ],
+    )
+
+
+def _labels(values: tuple[Scalar, ...]) -> str:
+    shown = ", ".join(map(str, values[:_SHOWN_LABELS]))
+    return f"{shown}, ... ({len(values)})" if len(values) > _SHOWN_LABELS else shown

@@ -11,10 +11,13 @@ from typing import Any, Self
 
 import msgspec
 
-from vitrify.core.errors import MalformedError
+from vitrify.core.errors import MalformedError, VitrifyError
 
 MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 """No JSON document of ours is larger; a larger one is refused before it is parsed."""
+
+MAX_DEPTH = 100
+"""No JSON document of ours is nested deeper; Python's own limit would be met at some places and not at others."""
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -54,10 +57,13 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     @classmethod
     def from_builtins(cls, raw: object, *, where: str) -> Self:
         """Validate plain dicts and lists, as :meth:`from_json` does."""
+        if _deeper_than(MAX_DEPTH, raw):
+            msg = f"{where}: nested more than {MAX_DEPTH} levels deep"
+            raise MalformedError(msg)
         try:
             value: Self = msgspec.convert(raw, cls)
-        except msgspec.ValidationError as error:
-            msg = f"{where}: not a {cls.__name__} ({error})"
+        except (msgspec.ValidationError, VitrifyError) as error:  # a value's own checks raise what their callers need
+            msg = f"{where}: not a valid {cls.__name__} ({error})"
             raise MalformedError(msg) from error
         known: Self = _with_unknown(value, raw)
         return known
@@ -79,6 +85,17 @@ def to_builtins(value: Any) -> Any:
             return [to_builtins(item) for item in value]
         case _:
             return msgspec.to_builtins(value)
+
+
+def _deeper_than(limit: int, raw: Any) -> bool:
+    level = [raw]
+    for _ in range(limit + 1):
+        level = [
+            child
+            for node in level
+            for child in (node.values() if isinstance(node, dict) else node if isinstance(node, list) else ())
+        ]
+    return bool(level)
 
 
 def _default(field: msgspec.structs.FieldInfo) -> Any:

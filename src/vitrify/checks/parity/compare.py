@@ -1,0 +1,255 @@
+"""Compare: two sessions, many rows, one report."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vitrify.checks.parity import causes, form, rows
+from vitrify.checks.parity.asking import Answer, ask, per_row
+from vitrify.checks.parity.judge import Judge
+from vitrify.checks.parity.measure import differ, errors
+from vitrify.checks.parity.probes import Probe, call_probes, material, probes
+from vitrify.checks.parity.tally import Answers, Tally
+from vitrify.checks.parity.tolerance import Bound, Tolerance
+from vitrify.core.progress import track
+from vitrify.core.report import Finding, Report
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from numpy.typing import NDArray
+
+    from vitrify.core.protocols import Arrays, Session
+
+ROWS = 20_000
+"""Rows compared unless the caller says otherwise."""
+
+MAX_ELEMENTS = 4_000_000
+"""Array elements of inputs, or of outputs, that all probes together may have: 20 000 rows of 200 columns, or 26
+pictures of 224 x 224 x 3."""
+
+_FEWEST = 16
+"""Rows compared however large one row is."""
+
+
+def compare_sessions(
+    candidate: Session,
+    source: Session,
+    samples: Arrays,
+    tolerance: Tolerance | None = None,
+    *,
+    row_count: int = ROWS,
+    model: Any = None,
+    without: Collection[str] = (),
+    seed: int = 0,
+) -> Report:
+    """Say whether two models predict the same, on samples and on probes made to break the candidate.
+
+    Args:
+        candidate: The model to be proven.
+        source: The model that is right by definition.
+        samples: Input rows by name, taken from real data.
+        tolerance: What counts as the same; by default chosen from the precision that takes part.
+        row_count: Rows compared in all, about; fewer where rows are large.
+        model: The live model behind the source, whose tree thresholds become probes.
+        without: Names of probes to leave out, as the report names them; it says so.
+        seed: The same seed makes the same probes.
+
+    Returns:
+        A report of the check ``parity``; ``not checked`` where there was no row to compare.
+    """
+    comparison = Comparison(
+        candidate, source, samples, tolerance or Tolerance(), row_count, model, frozenset(without), seed
+    )
+    return comparison.report()
+
+
+@dataclass
+class Comparison:
+    """One comparison while it goes on."""
+
+    candidate: Session
+    source: Session
+    samples: Arrays
+    tolerance: Tolerance
+    row_count: int
+    model: Any
+    without: frozenset[str]
+    seed: int
+    findings: list[Finding] = field(default_factory=list)
+    compared: int = 0
+
+    def report(self) -> Report:
+        """Run it."""
+        signature = self.source.signature
+        samples = {f.name: np.asanyarray(self.samples[f.name]) for f in signature.inputs if f.name in self.samples}
+        if len(samples) < len(signature.inputs) or not signature.inputs or not rows.count(samples):
+            return self._unchecked("there are no samples: the model was saved without an example")
+        samples = rows.take(samples, slice(0, self.row_count)) if signature.batched else samples
+        first = ask(self.source, samples, rowwise=signature.batched)
+        if first.outputs is None:
+            return self._unchecked(f"the source refuses its own samples: {first.refusal}")
+        rowwise = signature.batched and all(
+            array.ndim and array.shape[0] == len(first.accepted) for array in first.outputs.values()
+        )
+        samples = rows.take(samples, first.accepted) if rowwise else samples
+        bounds = self._bounds(samples, first.outputs, rowwise=rowwise)
+        noise = self._noise(samples, first.outputs, bounds, rowwise=rowwise)
+        self._classes()
+        tally = Tally(bounds, rowwise)
+        self._compare_all(samples, first, tally, rowwise=rowwise)
+        self.findings += causes.findings(tally, self._pattern(samples, first.outputs, bounds, rowwise=rowwise))
+        if not self.compared:
+            return self._unchecked("no row was answered by both")
+        return Report(
+            check="parity",
+            verdict="found" if self.findings else "clean",
+            findings=tuple(self.findings),
+            details={
+                "rows": {"compared": self.compared, "samples": rows.count(samples)},
+                "tolerance": self.tolerance.details(),
+                **tally.details(),
+                "noise": noise,
+                "left_out": sorted(self.without),
+                "seed": self.seed,
+                "versions": {"numpy": np.__version__, "python": platform.python_version()},
+            },
+        )
+
+    def _compare_all(self, samples: Arrays, first: Answer, tally: Tally, *, rowwise: bool) -> None:
+        judge = Judge(self.source, tally.bounds, rowwise, self.seed)
+        wanted = self._affordable(samples, first.outputs or {}, rowwise=rowwise)
+        stock = material(self.source.signature, samples, wanted, self.seed)
+        start = Probe("samples", rows.take(stock.samples, slice(0, wanted)) if rowwise else stock.samples)
+        rest = probes(stock, self.source, tally.bounds, self.model) if rowwise else call_probes(stock)
+        with track("comparing predictions", total=wanted if rowwise else None) as bar:
+            for probe in _chain(start, rest):
+                if probe.name not in self.without:
+                    self._compare(probe, judge, tally)
+                bar.advance(rows.count(probe.arrays) if rowwise else 1)
+
+    def _affordable(self, samples: Arrays, outputs: Arrays, *, rowwise: bool) -> int:
+        if not rowwise:
+            return 1
+        total = max(rows.count(samples), 1)
+        largest = max(sum(array.size for array in arrays.values()) // total for arrays in (samples, outputs))
+        return max(min(self.row_count, MAX_ELEMENTS // max(largest, 1)), min(_FEWEST, self.row_count), 1)
+
+    def _compare(self, probe: Probe, judge: Judge, tally: Tally) -> None:
+        total = rows.count(probe.arrays) if judge.rowwise else 1
+        said = ask(self.source, probe.arrays, rowwise=judge.rowwise)
+        tally.count(probe.name, rows=total, refused=total - len(said.accepted))
+        if judge.rowwise and len(said.accepted) < total:
+            refused = np.setdiff1d(np.arange(total), said.accepted)
+            also = ask(self.candidate, rows.take(probe.arrays, refused), rowwise=True)
+            tally.count(probe.name, refused_by_source_only=len(also.accepted))
+        if said.outputs is None:
+            return
+        inputs = rows.take(probe.arrays, said.accepted) if judge.rowwise else probe.arrays
+        got = ask(self.candidate, inputs, rowwise=judge.rowwise)
+        if got.refusal or got.outputs is None:
+            self._refusal(probe, len(said.accepted) - len(got.accepted), len(said.accepted), got.refusal)
+        if got.outputs is None:
+            return
+        expected = said.outputs if not judge.rowwise else rows.take(said.outputs, got.accepted)
+        inputs = rows.take(inputs, got.accepted) if judge.rowwise else inputs
+        places = said.accepted[got.accepted] if judge.rowwise else np.arange(1)
+        if not self._same_form(probe, got.outputs, expected):
+            expected = {
+                name: array for name, array in expected.items() if form.comparable(got.outputs.get(name), array)
+            }
+        if expected and len(places):
+            self.compared += len(places)
+            answers = Answers(probe, places, inputs, got.outputs, expected)
+            tally.add(answers, judge.rule(inputs, got.outputs, expected))
+
+    def _refusal(self, probe: Probe, count: int, total: int, message: str) -> None:
+        self._find(
+            f"probe {probe.name!r}",
+            f"the candidate refuses {count or 'the batch'} of {total} rows that the source accepts: {message}",
+            f"likely cause: {probe.hint}" if probe.hint else "",
+        )
+
+    def _same_form(self, probe: Probe, got: Arrays, expected: Arrays) -> bool:
+        """Hold the outputs' names, types and shapes against each other, strictly."""
+        problems = form.problems(got, expected)
+        known = {(found.place, found.message.partition(", in probe")[0]) for found in self.findings}
+        for name, problem in problems.items():
+            if (f"output {name!r}", problem) not in known:
+                self._find(f"output {name!r}", f"{problem}, in probe {probe.name!r}", probe.hint)
+        return not problems
+
+    def _bounds(self, samples: Arrays, expected: Arrays, *, rowwise: bool) -> dict[str, Bound]:
+        got = ask(self.candidate, samples, rowwise=rowwise).outputs or {}
+        floats = {name: array for name, array in expected.items() if array.dtype.kind in "fc"}
+        return {
+            name: self.tolerance.bound(
+                per_row(array, rowwise=rowwise), got[name] if name in got and got[name].dtype.kind in "fc" else None
+            )
+            for name, array in floats.items()
+        }
+
+    def _noise(self, samples: Arrays, once: Arrays, bounds: dict[str, Bound], *, rowwise: bool) -> dict[str, Any]:
+        """Ask the source the same again; a model that does not agree with itself cannot be proven."""
+        again = ask(self.source, samples, rowwise=rowwise).outputs or {}
+        noise: dict[str, Any] = {}
+        for name, array in once.items():
+            if name not in again or again[name].shape != array.shape:
+                self._find(f"output {name!r}", "the source answers the same rows in another shape the second time")
+                continue
+            pair = per_row(again[name], rowwise=rowwise), per_row(array, rowwise=rowwise)
+            if name in bounds:
+                measured = errors(*pair, bounds[name])
+                noise[name] = rows.plain(float(measured.absolute.max(initial=0.0)))
+                unstable = bool((measured.excess > 1).any())
+            else:
+                noise[name] = int(differ(*pair).sum())
+                unstable = noise[name] > 0
+            if unstable:
+                self._find(
+                    f"output {name!r}",
+                    f"the source gives the same rows different answers (by up to {noise[name]}): it cannot be proven",
+                    "fix its random state, or put it into evaluation mode",
+                )
+        return noise
+
+    def _classes(self) -> None:
+        """Hold the class labels of outputs of one name against each other: same labels, same order."""
+        theirs = {f.name: f.classes for f in self.candidate.signature.outputs}
+        for output in self.source.signature.outputs:
+            classes = theirs.get(output.name)
+            if output.classes is not None and classes is not None and classes != output.classes:
+                self._find(f"output {output.name!r}", f"has the classes {classes}, expected {output.classes}")
+
+    def _pattern(self, samples: Arrays, expected: Arrays, bounds: dict[str, Bound], *, rowwise: bool) -> dict[str, str]:
+        """Return a guess for each output whose sample rows are off in a regular way."""
+        got = ask(self.candidate, samples, rowwise=rowwise).outputs or {}
+        return {
+            name: guess
+            for name, bound in bounds.items()
+            if form.comparable(got.get(name), expected[name])
+            and (guess := causes.pattern(_lines(got, name, rowwise), _lines(expected, name, rowwise), bound))
+        }
+
+    def _find(self, place: str, message: str, remedy: str = "") -> None:
+        self.findings.append(Finding(place=place, message=message, remedy=remedy))
+
+    def _unchecked(self, why: str) -> Report:
+        findings = (
+            *self.findings,
+            Finding(place="samples", message=why, remedy="give example rows that the model accepts"),
+        )
+        return Report(check="parity", verdict="found" if self.findings else "not checked", findings=findings)
+
+
+def _chain(first: Probe, rest: Iterator[Probe]) -> Iterator[Probe]:
+    yield first
+    yield from rest
+
+
+def _lines(arrays: Arrays, name: str, rowwise: bool) -> NDArray[Any]:  # noqa: FBT001 (one flag, named alike at the call)
+    return per_row(arrays[name], rowwise=rowwise)

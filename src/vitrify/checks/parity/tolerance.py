@@ -1,0 +1,133 @@
+"""Tolerance: how far two models may be apart and still count as the same.
+
+Combined and elementwise, as in :func:`numpy.isclose`: ``|got - expected| <= atol + rtol * |expected|``. Unless
+the user sets them, both follow from the least precise floating-point type that takes part, and ``atol`` from the
+size of the output itself, so that predictions of 1e6 and probabilities are held to the same standard.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vitrify.checks.parity.rows import plain
+from vitrify.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_DEFAULTS = {"float16": (1e-2, 1e-3), "float32": (1e-5, 1e-6), "float64": (1e-9, 1e-9)}
+"""``rtol``, and ``atol`` as a share of the output's typical magnitude: some 80 units in the last place of float32;
+for float64 what an ill-conditioned kernel model still keeps, and a hundred times less than float32 could."""
+
+_SEEN = "every value that the candidate gave fits float32, the source's do not"
+
+_SUM = 1e-3
+"""How far the sum of a row of probabilities may be from one."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A tolerance as it applies to one output.
+
+    Attributes:
+        precision: ``float16``, ``float32`` or ``float64``.
+        why: Where the precision comes from, for people.
+        rtol: Relative part.
+        atol: Absolute part, one value a column of the output (a row flattened).
+    """
+
+    precision: str
+    why: str
+    rtol: float
+    atol: NDArray[np.float64]
+
+    @property
+    def measured(self) -> bool:
+        """Whether the precision was seen in the candidate's values and is less than the source's."""
+        return self.why == _SEEN
+
+    def allowed(self, expected: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the error allowed for each element."""
+        allowed: NDArray[np.float64] = self.atol + self.rtol * np.abs(expected)
+        return allowed
+
+    def details(self) -> dict[str, Any]:
+        """Return it as JSON; of the absolute parts the largest is shown."""
+        atol = float(self.atol.max(initial=0.0))
+        return {"rtol": self.rtol, "atol": plain(atol), "precision": self.precision, "why": self.why}
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """What the user asks for; None leaves the choice to the precision that takes part.
+
+    Attributes:
+        rtol: Share of the expected value, for example 1e-5.
+        atol: In units of the output.
+    """
+
+    rtol: float | None = None
+    atol: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what bounds nothing."""
+        for name, value in (("rtol", self.rtol), ("atol", self.atol)):
+            if value is not None and not 0 <= value < np.inf:
+                msg = f"{name}={value}: not a tolerance (expected a finite number, zero or more)"
+                raise UsageError(msg)
+
+    def bound(self, expected: NDArray[Any], got: NDArray[Any] | None) -> Bound:
+        """Return what applies to one output.
+
+        Args:
+            expected: The source's answers to the samples, one flattened row a line.
+            got: The candidate's, if it answered.
+        """
+        precision, why = _precision(expected, got)
+        rtol, share = _DEFAULTS[precision]
+        atol = share * _magnitude(expected) if self.atol is None else np.full(expected.shape[1:], self.atol)
+        return Bound(precision, why, rtol if self.rtol is None else self.rtol, atol)
+
+    def details(self) -> dict[str, Any]:
+        """Return what was asked for, as JSON."""
+        return {"rtol": self.rtol, "atol": self.atol}
+
+
+def _precision(expected: NDArray[Any], got: NDArray[Any] | None) -> tuple[str, str]:
+    """Return the least precise type that takes part, declared or seen in the values."""
+    declared = _real(expected.dtype)
+    if got is None or got.dtype.kind not in "fc":
+        return declared, "the source's type"
+    if np.finfo(_real(got.dtype)).eps > np.finfo(declared).eps:
+        return _real(got.dtype), "the candidate's type"
+    if declared == "float64" and _fits_float32(got) and not _fits_float32(expected):
+        return "float32", _SEEN
+    return declared, "the source's type"
+
+
+def _real(dtype: np.dtype[Any]) -> str:
+    name = np.empty(0, dtype).real.dtype.name
+    return name if name in _DEFAULTS else "float64"
+
+
+def _fits_float32(values: NDArray[Any]) -> bool:
+    parts = np.stack([values.real, values.imag]).astype(np.float64)
+    with np.errstate(over="ignore"):
+        return bool(np.array_equal(parts.astype(np.float32).astype(np.float64), parts, equal_nan=True))
+
+
+def _magnitude(expected: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the root mean square of each column; of a distribution, whose columns share their errors, one."""
+    sizes = np.where(np.isfinite(expected), np.abs(expected), 0.0).astype(np.float64)
+    columns = sizes.shape[1] if sizes.ndim > 1 else 0
+    real = expected.dtype.kind == "f"
+    if columns > 1 and real and bool(np.all(expected >= 0)) and bool(np.all(np.abs(sizes.sum(axis=1) - 1) < _SUM)):
+        return np.ones(columns)
+    largest = sizes.max(axis=0, initial=0.0)
+    unit = np.where(largest > 0, largest, 1.0)
+    square: NDArray[np.float64] = np.mean(np.square(sizes / unit), axis=0) if len(sizes) else np.zeros(columns)
+    magnitude: NDArray[np.float64] = largest * np.sqrt(square)
+    return magnitude

@@ -1,0 +1,19 @@
+"""The one way in which a reader of this room says that a file is not what it should be."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from vitrify.core.errors import MalformedError
+
+
+def refuse(where: str, what: str, *, remedy: str = "get the file again, or save the model again") -> NoReturn:
+    """Raise a MalformedError.
+
+    Args:
+        where: The file, or the part of it.
+        what: What was found there, and what was expected.
+        remedy: What to do.
+    """
+    msg = f"{where}: {what}"
+    raise MalformedError(msg, remedy=remedy)

@@ -1,0 +1,172 @@
+"""The header of a safetensors file: parsed with every number bounded, and written.
+
+A file is the header's length (8 bytes, little-endian), the header (JSON), then the tensors' bytes without gaps.
+
+Source: https://github.com/huggingface/safetensors, section "Format" of its README.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from vitrify.core.errors import MalformedError
+
+DTYPES: dict[str, tuple[int, str]] = {
+    "BOOL": (1, "bool"),
+    "U8": (1, "uint8"),
+    "I8": (1, "int8"),
+    "F8_E5M2": (1, "float8_e5m2"),
+    "F8_E4M3": (1, "float8_e4m3fn"),
+    "F8_E8M0": (1, "float8_e8m0fnu"),
+    "F8_E4M3FNUZ": (1, "float8_e4m3fnuz"),
+    "F8_E5M2FNUZ": (1, "float8_e5m2fnuz"),
+    "I16": (2, "int16"),
+    "U16": (2, "uint16"),
+    "F16": (2, "float16"),
+    "BF16": (2, "bfloat16"),
+    "I32": (4, "int32"),
+    "U32": (4, "uint32"),
+    "F32": (4, "float32"),
+    "C64": (8, "complex64"),
+    "F64": (8, "float64"),
+    "I64": (8, "int64"),
+    "U64": (8, "uint64"),
+}
+"""Element types: bytes an element, and the name that NumPy (with ml_dtypes) and PyTorch both give it."""
+
+MAX_HEADER = 100_000_000
+"""Bytes of JSON; the reference implementation's own limit."""
+
+ALIGNMENT = 64
+"""The first tensor starts at a multiple of this: a cache line, and enough for every vector unit."""
+
+_MAX_RANK = 64
+_MAX_BYTES = 2**63 - 1
+_METADATA = "__metadata__"
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """Where one tensor lies: its bytes are ``start`` (inclusive) to ``end`` (exclusive) of the data."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a file says about itself.
+
+    Attributes:
+        tensors: In the order of the JSON.
+        metadata: The free text map.
+        offset: Bytes before the data.
+    """
+
+    tensors: dict[str, Tensor]
+    metadata: dict[str, str]
+    offset: int
+
+
+def nbytes(dtype: str, shape: tuple[int, ...]) -> int:
+    """Return the size of a tensor in bytes."""
+    return DTYPES[dtype][0] * math.prod(shape)
+
+
+def encode(tensors: dict[str, Tensor], metadata: dict[str, str]) -> bytes:
+    """Return the length and the header, padded with spaces so that the data is aligned."""
+    entries: dict[str, Any] = {_METADATA: metadata} if metadata else {}
+    for name, tensor in tensors.items():
+        offsets = [tensor.start, tensor.end]
+        entries[name] = {"dtype": tensor.dtype, "shape": list(tensor.shape), "data_offsets": offsets}
+    text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-(8 + len(text)) % ALIGNMENT)
+    return len(text).to_bytes(8, "little") + text
+
+
+def parse(data: memoryview, *, where: str) -> Header:
+    """Read and check the header of a whole file.
+
+    Raises:
+        MalformedError: A length, type, shape or offset is not what the format allows, or the tensors do not
+            cover the data exactly.
+    """
+    try:
+        return _parse(data)
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
+        msg = f"{where}: not a valid safetensors file ({error})"
+        raise MalformedError(msg) from error
+
+
+def _parse(data: memoryview) -> Header:
+    length = int.from_bytes(data[:8], "little")
+    if len(data) < 8 or length > MAX_HEADER or 8 + length > len(data):  # noqa: PLR2004 (the format's constant)
+        msg = f"a header of {length} bytes in a file of {len(data)}; at most {MAX_HEADER} bytes are allowed"
+        raise ValueError(msg)
+    text = bytes(data[8 : 8 + length])
+    if not text.startswith(b"{"):
+        msg = "the header does not start with a brace"
+        raise ValueError(msg)
+    entries = json.loads(text.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
+    metadata = entries.pop(_METADATA, {})
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        msg = f"{_METADATA} is not a map from text to text"
+        raise TypeError(msg)
+    tensors = {name: _tensor(name, entry) for name, entry in entries.items()}
+    _check_coverage(tensors, len(data) - 8 - length)
+    return Header(tensors, metadata, 8 + length)
+
+
+def _tensor(name: str, entry: Any) -> Tensor:
+    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
+        msg = f"{name!r}: expected dtype, shape and data_offsets"
+        raise TypeError(msg)
+    dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if not isinstance(dtype, str) or dtype not in DTYPES:
+        msg = f"{name!r}: unknown element type {dtype!r}"
+        raise ValueError(msg)
+    if not _sizes(shape) or not _sizes(offsets) or len(offsets) != 2 or len(shape) > _MAX_RANK:  # noqa: PLR2004
+        msg = f"{name!r}: a shape or offsets that are not lists of sizes"
+        raise ValueError(msg)
+    if nbytes(dtype, tuple(max(size, 1) for size in shape)) > _MAX_BYTES:
+        msg = f"{name!r}: a shape too large for any memory: {shape}"
+        raise ValueError(msg)
+    if offsets[1] - offsets[0] != nbytes(dtype, tuple(shape)):
+        msg = f"{name!r}: {offsets[1] - offsets[0]} bytes for a {dtype} tensor of shape {shape}"
+        raise ValueError(msg)
+    return Tensor(dtype, tuple(shape), *offsets)
+
+
+def _sizes(value: Any) -> bool:
+    return isinstance(value, list) and all(type(size) is int and 0 <= size <= _MAX_BYTES for size in value)
+
+
+def _check_coverage(tensors: dict[str, Tensor], size: int) -> None:
+    """Refuse gaps, overlaps and bytes that belong to no tensor: nothing may hide in a file."""
+    position = 0
+    for name, tensor in sorted(tensors.items(), key=lambda item: (item[1].start, item[1].end)):
+        if tensor.start != position:
+            msg = f"{name!r} starts at {tensor.start}, expected {position}: tensors overlap or leave a gap"
+            raise ValueError(msg)
+        position = tensor.end
+    if position != size:
+        msg = f"the tensors need {position} bytes of data, there are {size}"
+        raise ValueError(msg)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    entries = dict(pairs)
+    if len(entries) != len(pairs):
+        msg = "a name stands twice"
+        raise ValueError(msg)
+    return entries
+
+
+def _no_constant(text: str) -> Any:
+    msg = f"{text} is not JSON"
+    raise ValueError(msg)

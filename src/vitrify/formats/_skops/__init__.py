@@ -1,0 +1,1 @@
+"""The ``.skops`` file: archive, node, capture, audit, build; each a step between bytes and a live model."""

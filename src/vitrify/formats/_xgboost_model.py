@@ -1,0 +1,176 @@
+"""An XGBoost model file (UBJSON or JSON), read and checked without XGBoost.
+
+XGBoost trusts the numbers inside: a cycle of children hangs its prediction, a feature or category beyond the end
+reads foreign memory. So the structure is checked before the library sees a byte.
+
+Source: XGBoost's model schema, https://xgboost.readthedocs.io/en/stable/tutorials/saving_model.html.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from vitrify.core.errors import MalformedError
+from vitrify.formats import _tree_nodes, _ubjson
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_MAX_FEATURES = 2**31
+_MAX_GROUPS = 2**20
+_OF_NODE = ("right_children", "split_indices", "split_conditions", "default_left", "sum_hessian", "loss_changes")
+_CATEGORIES = ("categories_nodes", "categories_segments", "categories_sizes")
+
+
+@dataclass(frozen=True)
+class XGBoostModel:
+    """What a model file says about itself.
+
+    Attributes:
+        version: Of the library that wrote it.
+        booster: ``gbtree``, ``dart`` or ``gblinear``.
+        objective: XGBoost's name for it.
+        features: Number of features.
+        names: Their names; empty where the data had none.
+        types: Their types, ``c`` for a category; empty where the data had none.
+        classes: Number of classes; 0 where it is no multi-class model.
+        trees: Number of trees; 0 for a linear model.
+        attributes: What Python attached to it as text, among it ``best_iteration``.
+    """
+
+    version: str
+    booster: str
+    objective: str
+    features: int
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+    classes: int
+    trees: int
+    attributes: dict[str, str]
+
+
+def is_xgboost(head: bytes) -> bool:
+    """Say whether a file that starts like this is one, UBJSON or JSON."""
+    return head.startswith(b"{L\0\0\0\0\0\0\0\x07learner{") or b"".join(head[:64].split()).startswith(b'{"learner":{')
+
+
+def parse(data: bytes | memoryview, *, where: str) -> XGBoostModel:
+    """Parse and check a whole model file.
+
+    Raises:
+        MalformedError: It is no model of XGBoost, or one whose prediction would leave its own memory or never end.
+    """
+    try:
+        raw = _ubjson.parse(data, where=where) if bytes(data[:2]) == b"{L" else msgspec.json.decode(data)
+        model = _model(raw)
+        _check_booster(raw["learner"]["gradient_booster"], model, raw["learner"], where)
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError, RecursionError) as error:
+        msg = f"{where}: not a model of XGBoost, or a broken one ({type(error).__name__}: {error})"
+        raise MalformedError(msg) from error
+    return model
+
+
+def _model(raw: dict[str, Any]) -> XGBoostModel:
+    learner = raw["learner"]
+    parameters = learner["learner_model_param"]
+    booster = learner["gradient_booster"]
+    return XGBoostModel(
+        version=".".join(str(int(part)) for part in raw["version"]),
+        booster=str(booster["name"]),
+        objective=str(learner["objective"]["name"]),
+        features=_bounded(parameters["num_feature"], _MAX_FEATURES, "features"),
+        names=tuple(map(str, learner.get("feature_names", ()))),
+        types=tuple(map(str, learner.get("feature_types", ()))),
+        classes=_bounded(parameters["num_class"], _MAX_GROUPS, "classes"),
+        trees=len(_trees(booster).get("trees", ())),
+        attributes={str(key): str(value) for key, value in learner.get("attributes", {}).items()},
+    )
+
+
+def _bounded(text: Any, limit: int, what: str) -> int:
+    number = int(text)
+    if not 0 <= number < limit:
+        msg = f"{number} {what}"
+        raise ValueError(msg)
+    return number
+
+
+def _trees(booster: dict[str, Any]) -> dict[str, Any]:
+    model: dict[str, Any] = booster["gbtree"]["model"] if booster["name"] == "dart" else booster["model"]
+    return model
+
+
+def _check_booster(booster: dict[str, Any], model: XGBoostModel, learner: dict[str, Any], where: str) -> None:
+    targets = _bounded(learner["learner_model_param"].get("num_target", 1), _MAX_GROUPS, "targets")
+    groups = max(model.classes, targets, 1)
+    content = _trees(booster)
+    if model.booster == "gblinear":
+        _expect(
+            len(content["weights"]) == (model.features + 1) * groups, where, "as many weights as features and groups"
+        )
+        return
+    _expect(model.booster in {"gbtree", "dart"}, where, "one of the boosters gbtree, dart and gblinear")
+    _expect(int(content["gbtree_model_param"]["num_trees"]) == model.trees, where, "as many trees as it says")
+    group = _integers(content["tree_info"])
+    _expect(len(group) == model.trees and _within(group, groups), where, "for each tree a group that exists")
+    if "iteration_indptr" in content:
+        ends = _integers(content["iteration_indptr"])
+        # An empty model has no first end in some versions.
+        right = len(ends) == 0 or (ends[0] == 0 and ends[-1] == model.trees and bool(np.all(np.diff(ends) >= 0)))
+        _expect(right, where, "iterations that cover the trees")
+    if model.booster == "dart":
+        _expect(len(booster["weight_drop"]) == model.trees, where, "a weight for each tree")
+    for index, tree in enumerate(content["trees"]):
+        _check_tree(tree, model.features, f"{where}: tree {index}")
+
+
+def _check_tree(tree: dict[str, Any], features: int, where: str) -> None:
+    left, right = _integers(tree["left_children"]), _integers(tree["right_children"])
+    count = len(left)
+    _expect(count == int(tree["tree_param"]["num_nodes"]) and count > 0, where, "as many nodes as it says")
+    _expect(all(len(tree[name]) == count for name in _OF_NODE), where, "one value a node")
+    split = left >= 0
+    _expect(bool(np.all(right[split] >= 0)), where, "two children or none")
+    _tree_nodes.check(np.where(split, left, -1), np.where(split, right, -1), where=where)
+    _expect(_within(_integers(tree["split_indices"])[split], features), where, "splits on features that exist")
+    width = int(tree["tree_param"].get("size_leaf_vector", 1))
+    if width > 1 and "leaf_weights" in tree:
+        # The right child of a leaf is the place of its vector.
+        _expect(_within(right[~split], len(tree["leaf_weights"]) // width), where, "leaves that exist")
+    elif width > 1:
+        _expect(len(tree["base_weights"]) == count * width, where, "a vector for each node")
+    _check_categories(tree, count, where)
+
+
+def _check_categories(tree: dict[str, Any], count: int, where: str) -> None:
+    nodes, starts, sizes = (_integers(tree.get(name, ())) for name in _CATEGORIES)
+    total = len(tree.get("categories", ()))
+    _expect(len(nodes) == len(starts) == len(sizes) and _within(nodes, count), where, "categories of nodes that exist")
+    inside = (starts >= 0) & (sizes >= 0) & (starts <= total) & (sizes <= total - starts)
+    _expect(bool(np.all(inside)), where, "categories that exist")
+    _expect(_within(_integers(tree.get("categories", ())), _MAX_FEATURES), where, "categories that are numbers from 0")
+    if "split_type" in tree:
+        categorical = np.flatnonzero(_integers(tree["split_type"]))
+        _expect(bool(np.isin(categorical, nodes).all()), where, "categories for each categorical split")
+
+
+def _integers(values: Any) -> NDArray[np.int64]:
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iub"):
+        msg = f"a list of integers was expected, not {array.dtype}{list(array.shape)}"
+        raise TypeError(msg)
+    return array.astype(np.int64)
+
+
+def _within(values: NDArray[np.int64], limit: int) -> bool:
+    return bool(np.all((values >= 0) & (values < limit)))
+
+
+def _expect(condition: bool, where: str, what: str) -> None:  # noqa: FBT001 (reads like an assertion)
+    if not condition:
+        msg = f"{where}: not a model that XGBoost can use (expected: {what})"
+        raise MalformedError(msg)

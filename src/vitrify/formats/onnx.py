@@ -1,0 +1,192 @@
+"""ONNX graphs, with their initialisers in a file of their own above 2 GiB.
+
+Entry: ``file`` (the graph), ``data`` (the files of external tensors), ``opset``, ``ir``, and how the signature's names
+and the graph's belong together: ``inputs`` and ``outputs``, signature name to graph name. Converters add ``casts``
+and ``missing_text``; see :mod:`vitrify.runtimes.onnxruntime`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import onnx
+from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
+
+from vitrify.core.errors import MalformedError, UnsupportedModelError
+from vitrify.core.protocols import Written
+from vitrify.formats import _onnx_external
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vitrify.core.protocols import Allow, Example, Files, Sink
+
+FILE = "model.onnx"
+DATA = "model.onnx.data"
+_MAX_IR = 100
+
+
+class Onnx:
+    """The format of ONNX models."""
+
+    def detect(self, path: Path) -> bool:
+        """Say whether the file is an ONNX model, or the directory holds exactly one."""
+        if path.is_dir():
+            models = [file for file in sorted(path.glob("*.onnx")) if self.detect(file)]
+            return len(models) == 1
+        try:
+            with path.open("rb") as stream:
+                if stream.read(1) != b"\x08":  # the first field of every writer: ir_version
+                    return False
+            model = onnx.load(path, load_external_data=False)
+        except (OSError, DecodeError):
+            return False
+        return 0 < model.ir_version < _MAX_IR and bool(model.opset_import) and model.HasField("graph")
+
+    def describe(self, files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:
+        """Return versions, producer, inputs, outputs, operators with their counts, and the size of the weights."""
+        model = parse(files, entry)
+        graph = model.graph
+        held = {tensor.name for tensor in graph.initializer}
+        data = sum(len(files.map(name)) for name in _onnx_external.locations(model))
+        return {
+            "opset": {opset.domain or "ai.onnx": opset.version for opset in model.opset_import},
+            "ir": model.ir_version,
+            "producer": f"{model.producer_name} {model.producer_version}".strip(),
+            "inputs": [_value(value) for value in graph.input if value.name not in held],
+            "outputs": [_value(value) for value in graph.output],
+            "operators": dict(sorted(Counter(_operators(model)).items())),
+            "weights": {"count": len(graph.initializer), "bytes": _onnx_external.size(model) + data},
+            "metadata": {prop.key: prop.value for prop in model.metadata_props},
+        }
+
+    def write(self, model: Any, sink: Sink, example: Example | None) -> Written:
+        """Write a model, or the model in a file with its external data.
+
+        Raises:
+            UnsupportedModelError: The external data is not loaded, or the graph alone is larger than protobuf allows.
+        """
+        proto = onnx.load(model) if isinstance(model, (str, Path)) else model
+        if absent := sorted(_onnx_external.locations(proto)):
+            msg = f"tensors of this model lie in files that were not loaded: {', '.join(absent)}"
+            raise UnsupportedModelError(msg, remedy="load it with onnx.load(path), which reads them")
+        entry: dict[str, Any] = {"file": FILE, **_versions(proto)}
+        if example is not None:
+            entry |= _names(proto, example)
+        if _onnx_external.size(proto) > _onnx_external.LIMIT:
+            with sink.open(DATA, "weight") as stream:
+                proto = _onnx_external.split(proto, DATA, stream)
+            entry["data"] = [DATA]
+        with sink.open(FILE, "weight") as stream:
+            stream.write(serialise(proto))
+        return Written(entry=entry)
+
+    def read(self, files: Files, entry: Mapping[str, Any], allow: Allow) -> onnx.ModelProto:  # noqa: ARG002 (the protocol's)
+        """Return the model with all its tensors.
+
+        Raises:
+            MalformedError: It is no ONNX model, or its external data is not where it says.
+        """
+        model = parse(files, entry)
+        _onnx_external.embed(model, files.map, where=_file(files, entry))
+        return model
+
+
+def parse(files: Files, entry: Mapping[str, Any]) -> onnx.ModelProto:
+    """Return the model without its external tensors, all of which are known to lie in files of the artifact.
+
+    Raises:
+        MalformedError: It is no ONNX model, or points outside the artifact.
+    """
+    name = _file(files, entry)
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(files.read(name))
+    except DecodeError as error:
+        msg = f"{name}: not an ONNX model ({error})"
+        raise MalformedError(msg) from error
+    if not model.HasField("graph") or not model.opset_import:
+        msg = f"{name}: not an ONNX model (no graph or no opset)"
+        raise MalformedError(msg)
+    if outside := sorted(_onnx_external.locations(model) - set(files.names())):
+        msg = f"{name}: tensors are said to lie in {outside}, which this artifact does not have"
+        raise MalformedError(msg, remedy="pack the model together with its data files")
+    return model
+
+
+def serialise(model: onnx.ModelProto) -> bytes:
+    """Return the model's bytes, the same for the same model.
+
+    Raises:
+        UnsupportedModelError: It is larger than protobuf allows.
+    """
+    try:
+        return bytes(model.SerializeToString(deterministic=True))
+    except (EncodeError, ValueError) as error:
+        msg = f"the graph is too large for one protobuf message even without its initialisers ({error})"
+        raise UnsupportedModelError(msg, remedy="turn large Constant nodes into initialisers") from error
+
+
+def element_type(value: onnx.ValueInfoProto) -> str:
+    """Return the type as ONNX writes it, ``float`` or ``sequence``."""
+    kind = value.type.WhichOneof("value")
+    if kind != "tensor_type":
+        return str(kind).removesuffix("_type")
+    return str(onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type).lower())
+
+
+def shape(value: onnx.ValueInfoProto) -> list[int | str | None] | None:
+    """Return the dimensions: a number, the name of one that may change, None for one without either."""
+    if not value.type.tensor_type.HasField("shape"):
+        return None
+    sizes = []
+    for dimension in value.type.tensor_type.shape.dim:
+        kind = dimension.WhichOneof("value")
+        sizes.append(getattr(dimension, kind) if kind else None)
+    return sizes
+
+
+def _file(files: Files, entry: Mapping[str, Any]) -> str:
+    if "file" in entry:
+        return str(entry["file"])
+    names = [name for name in files.names() if name.endswith(".onnx")]
+    if len(names) != 1:
+        msg = f"expected one .onnx file, found {names}"
+        raise MalformedError(msg)
+    return names[0]
+
+
+def _versions(model: onnx.ModelProto) -> dict[str, int]:
+    opset = next((opset.version for opset in model.opset_import if opset.domain in {"", "ai.onnx"}), 0)
+    return {"opset": opset, "ir": model.ir_version}
+
+
+def _names(model: onnx.ModelProto, example: Example) -> dict[str, dict[str, str]]:
+    """Match the signature with the graph: by name where all names are the same, else by position."""
+    held = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value.name for value in model.graph.input if value.name not in held]
+    fields = [field.name for field in example.signature.inputs]
+    if len(inputs) != len(fields):
+        msg = f"the graph takes {len(inputs)} inputs {inputs}, the example has {len(fields)}: {fields}"
+        raise UnsupportedModelError(msg, remedy="give a dict with the graph's own input names as the example")
+    pairs = zip(fields, fields if set(fields) == set(inputs) else inputs, strict=True)
+    return {"inputs": dict(pairs), "outputs": {value.name: value.name for value in model.graph.output}}
+
+
+def _value(value: onnx.ValueInfoProto) -> dict[str, Any]:
+    return {"name": value.name, "type": element_type(value), "shape": shape(value)}
+
+
+def _operators(model: onnx.ModelProto) -> list[str]:
+    def walk(nodes: Any) -> list[str]:
+        found = []
+        for node in nodes:
+            found.append(f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
+            for attribute in node.attribute:
+                for graph in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
+                    found += walk(graph.node)
+        return found
+
+    return [name for nodes in (model.graph.node, *(f.node for f in model.functions)) for name in walk(nodes)]

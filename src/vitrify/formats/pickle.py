@@ -1,0 +1,132 @@
+"""Pickle: only when the user asks. A pickle is code, and its artifact says so.
+
+It is read with an allow-list of exact names, as :mod:`._trust` has them, plus what the user allows. Every name
+that is missing is listed before the first opcode runs; the list comes from :mod:`._opcodes`, and while the
+pickle runs, a name that is not on it stops it. What is allowed, runs: the safest pickle is no pickle.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from vitrify.core.errors import MalformedError, UnsupportedModelError, UntrustedCodeError, VitrifyError
+from vitrify.core.protocols import Written
+from vitrify.core.report import Finding
+from vitrify.formats import _native_file, _trust
+from vitrify.formats._opcodes import global_names
+from vitrify.formats._trust import Name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from vitrify.core.protocols import Allow, Example, Files, Sink
+
+FILE = "model.pkl"
+PROTOCOL = 5
+
+
+class Pickle:
+    """The pickle format, protocol 5 when written, any when read."""
+
+    def detect(self, path: Path) -> bool:
+        """Say whether a file is one complete pickle, by its opcodes."""
+        if not path.is_file():
+            return False
+        with path.open("rb") as stream:
+            try:
+                global_names(stream, where=path.name)
+            except MalformedError:
+                return False
+            return not stream.read(1)
+
+    def describe(self, files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002 (the protocol's)
+        """Return the names that the pickle uses, and those of them that have to be allowed."""
+        where = _native_file.find(files, (".pkl", ".pickle"))
+        names = _names(files, where)
+        return {
+            "code": True,
+            "uses": sorted(name.dotted for name in names),
+            "needs": list(_trust.untrusted(names)),
+        }
+
+    def write(self, model: Any, sink: Sink, example: Example | None) -> Written:  # noqa: ARG002 (the protocol's)
+        """Write a model.
+
+        Raises:
+            UnsupportedModelError: pickle cannot keep it, or would need a name that cannot be listed.
+        """
+        with sink.path(FILE, "weight") as path:
+            with path.open("wb") as stream:
+                _dump(model, stream)
+            with path.open("rb") as stream:
+                names = _plain(global_names(stream, where=FILE), FILE)
+        return Written(
+            entry={"code": True},
+            names=_trust.untrusted(names),
+            notes=("a pickle: loading it runs the code that it names",),
+        )
+
+    def read(self, files: Files, entry: Mapping[str, Any], allow: Allow) -> Any:  # noqa: ARG002 (the protocol's)
+        """Run the pickle.
+
+        Raises:
+            UntrustedCodeError: It names code that is neither trusted nor allowed; all is listed, nothing was run.
+            MalformedError: It is no pickle, names what is not here, or fails while it runs.
+        """
+        where = _native_file.find(files, (".pkl", ".pickle"))
+        names = _names(files, where)
+        allow.require(_trust.untrusted(names), what=f"loading {where}")
+        try:
+            with files.path(where).open("rb") as stream:
+                return _Unpickler(stream, names, where).load()
+        except VitrifyError:
+            raise
+        except Exception as error:
+            msg = f"{where}: the pickle failed ({type(error).__name__}: {error})"
+            raise MalformedError(
+                msg, remedy="load it with the versions of the libraries that it was saved with"
+            ) from error
+
+
+class _Unpickler(pickle.Unpickler):
+    """An unpickler that finds the names that were audited, and no other."""
+
+    def __init__(self, stream: BinaryIO, names: frozenset[Name], where: str) -> None:
+        super().__init__(stream)
+        self._names = names
+        self._where = where
+
+    def find_class(self, module: str, name: str) -> Any:
+        if Name(module, name, "pickle") not in self._names:
+            msg = f"{self._where}: while it ran it asked for {module}.{name}, which its opcodes did not show"
+            raise UntrustedCodeError(msg, names=[f"{module}.{name}"], remedy="do not use this file")
+        return _trust.resolve(module, name)
+
+
+def _dump(model: Any, stream: BinaryIO) -> None:
+    try:
+        pickle.dump(model, stream, protocol=PROTOCOL)
+    except OSError:
+        raise
+    except Exception as error:
+        problem = Finding(place=type(model).__qualname__, message=f"{type(error).__name__}: {error}")
+        remedy = "take it out of the model, or move the function or class it names to the top level of a module"
+        raise UnsupportedModelError("pickle cannot keep this model", problems=[problem], remedy=remedy) from error
+
+
+def _names(files: Files, where: str) -> frozenset[Name]:
+    with files.path(where).open("rb") as stream:
+        return _plain(global_names(stream, where=where), where)
+
+
+def _plain(names: frozenset[tuple[str, str]], where: str) -> frozenset[Name]:
+    """Refuse names with dots in them: they reach through one object to another."""
+    for module, name in names:
+        if not name.isidentifier() or not all(part.isidentifier() for part in module.split(".")):
+            msg = f"{where}: {name!r} in module {module!r} is not a plain name"
+            raise MalformedError(
+                msg, remedy="move nested classes and methods to the top level of a module, and save again"
+            )
+    return frozenset(Name(module, name, "pickle") for module, name in names)

@@ -1,0 +1,54 @@
+"""Safetensors: named arrays or tensors (a state dict), as data.
+
+Written and read by Vitrify itself, so that strided, tied, big-endian and zero-size tensors come back as they were
+and a model is never held twice; the reference library reads these files, and its files are read here.
+
+Source: https://github.com/huggingface/safetensors.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from vitrify.core.errors import UnsupportedModelError
+from vitrify.core.protocols import Written
+from vitrify.formats._safetensors_header import MAX_HEADER
+from vitrify.formats._safetensors_read import describe_tensors, read_tensors
+from vitrify.formats._safetensors_write import write_tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from vitrify.core.protocols import Allow, Example, Files, Sink
+
+
+class Safetensors:
+    """The format of bare weights."""
+
+    def detect(self, path: Path) -> bool:
+        """Say whether the file has a safetensors header, or the directory holds such files."""
+        if path.is_dir():
+            return any(self.detect(file) for file in sorted(path.glob("*.safetensors")))
+        try:
+            with path.open("rb") as stream:
+                length = int.from_bytes(stream.read(8), "little")
+                return length <= MAX_HEADER and stream.read(1) == b"{" and 8 + length <= path.stat().st_size
+        except OSError:
+            return False
+
+    def describe(self, files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the tensors (element type, shape, bytes), the total and the metadata; no tensor is read."""
+        return describe_tensors(files, entry)
+
+    def write(self, model: Any, sink: Sink, example: Example | None) -> Written:  # noqa: ARG002 (the protocol's)
+        """Write a dict of arrays or tensors; see :class:`vitrify.core.protocols.Format`."""
+        if not isinstance(model, dict):
+            msg = f"safetensors keeps a dict of arrays or tensors, not a {type(model).__name__}"
+            raise UnsupportedModelError(msg, remedy="save model.state_dict()")
+        entry, notes = write_tensors(model, sink)
+        return Written(entry=entry, notes=notes)
+
+    def read(self, files: Files, entry: Mapping[str, Any], allow: Allow) -> dict[str, Any]:  # noqa: ARG002 (the protocol's)
+        """Return the dict: arrays are read-only views of the file, tensors are copied where they are written to."""
+        return read_tensors(files, entry)

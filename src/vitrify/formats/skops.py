@@ -1,0 +1,106 @@
+"""scikit-learn estimators and pipelines as data: the ``.skops`` file, without pickle.
+
+The file is what skops 0.16 writes (protocol 2), and skops can load it; the writer and the reader are our own,
+because ``import skops.io`` takes 4 to 8 seconds: it imports all of scikit-learn, and PyTorch where that is
+installed, to build its list of trusted types. What this module adds: the same model gives the same bytes,
+shared objects are written once and shared again, object arrays and keys of any type come back as they were,
+everything that cannot be kept is listed at once, and indices inside trees and sparse matrices are checked.
+
+Reading has three steps that never mix: parse (:mod:`._skops.node`), audit (:mod:`._skops.audit`), construct
+(:mod:`._skops.build`). Only the last one imports what the file names, after every name was found trusted
+(:mod:`._trust`) or allowed by the user.
+"""
+
+from __future__ import annotations
+
+import mmap
+import sys
+from typing import TYPE_CHECKING, Any
+
+from vitrify.core.errors import MalformedError, UnsupportedModelError
+from vitrify.core.protocols import Written
+from vitrify.formats import _native_file, _trust
+from vitrify.formats._skops import audit, node, summary
+from vitrify.formats._skops.archive import Archive, Packer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from vitrify.core.protocols import Allow, Example, Files, Sink
+    from vitrify.formats._trust import Name
+
+FILE = "model.skops"
+
+
+class Skops:
+    """The ``.skops`` format."""
+
+    def detect(self, path: Path) -> bool:
+        """Say whether a file is a zip whose ``schema.json`` is skops's."""
+        if not path.is_file() or path.stat().st_size == 0:
+            return False
+        with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            view = memoryview(content)
+            try:
+                node.read(Archive(view, where=path.name), where=path.name)
+            except MalformedError:
+                return False
+            finally:
+                view.release()
+        return True
+
+    def describe(self, files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:
+        """Return class, parameters, steps, features and classes as the schema has them; nothing is constructed."""
+        archive, where = _open(files)
+        root = node.read(archive, where=where)
+        untrusted = _trust.untrusted(audit.names(root, where=where))
+        return {**summary.of(root, archive), "needs": list(untrusted), "versions": entry.get("versions", {})}
+
+    def write(self, model: Any, sink: Sink, example: Example | None) -> Written:  # noqa: ARG002 (the protocol's)
+        """Write a model.
+
+        Raises:
+            UnsupportedModelError: Parts of it cannot be kept; each is listed by its path in the model.
+        """
+        from vitrify.formats._skops.capture import Capture
+
+        capture = Capture()
+        root = capture.node(model, "")
+        if capture.problems:
+            msg = f"this {type(model).__name__} holds what a .skops file cannot keep"
+            remedy = "change these parts, or save with format='pickle', which is code and has to be allowed when loaded"
+            raise UnsupportedModelError(msg, problems=capture.problems, remedy=remedy)
+        with sink.open(FILE, "weight") as stream:
+            packer = Packer(stream)
+            node.write(root, packer)
+            packer.close()
+        names = audit.names(root, where=FILE)
+        return Written(entry={"versions": _versions(names)}, names=_trust.untrusted(names))
+
+    def read(self, files: Files, entry: Mapping[str, Any], allow: Allow) -> Any:  # noqa: ARG002 (the protocol's)
+        """Return the model.
+
+        Raises:
+            UntrustedCodeError: It uses a name that is neither trusted nor allowed; all are listed, nothing was run.
+            MalformedError: The file is not what skops writes, or its content does not fit its classes.
+        """
+        archive, where = _open(files)
+        root = node.read(archive, where=where)
+        allow.require(_trust.untrusted(audit.names(root, where=where)), what=f"loading {where}")
+
+        from vitrify.formats._skops.build import Builder
+
+        return Builder(archive, where=where).build(root)
+
+
+def _open(files: Files) -> tuple[Archive, str]:
+    where = _native_file.find(files, (".skops",))
+    return Archive(files.map(where), where=where), where
+
+
+def _versions(names: Iterable[Name]) -> dict[str, str]:
+    """Return the versions of the packages whose classes the model uses."""
+    packages = {name.module.partition(".")[0] for name in names}
+    found = {package: getattr(sys.modules.get(package), "__version__", None) for package in sorted(packages)}
+    return {package: version for package, version in found.items() if isinstance(version, str)}

@@ -1,0 +1,117 @@
+"""PyTorch modules as exported programs: the graph as JSON, the weights as safetensors.
+
+The module's class is not needed to load it, and nothing is unpickled. The program is exported in eval mode, for any
+size of the signature's named dimensions, and returns tensors, tuples and dicts only.
+
+Entry: ``program`` (the graph's file), ``inputs`` (signature names in the order of the program's inputs), ``outputs``
+(shape by name; a size that may change is text), ``kind`` and ``shards`` (the weights, as safetensors keeps them).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from vitrify.core.errors import UnsupportedModelError, UsageError
+from vitrify.core.protocols import Written
+from vitrify.formats import _torch_program, _torch_trace
+from vitrify.formats._safetensors_read import describe_tensors, read_tensors
+from vitrify.formats._safetensors_write import write_tensors
+from vitrify.formats._torch_audit import audit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    import torch
+
+    from vitrify.core.protocols import Allow, Example, Files, Sink
+
+PROGRAM = "program.json"
+_HEAD = 4096
+
+
+class TorchExport:
+    """The format of PyTorch modules."""
+
+    def detect(self, path: Path) -> bool:
+        """Say whether this is a directory with a program and its weights, or the program's own file."""
+        file = path / PROGRAM if path.is_dir() else path
+        try:
+            with file.open("rb") as stream:
+                return stream.read(_HEAD).lstrip().startswith(b'{"graph_module":')
+        except OSError:
+            return False
+
+    def describe(self, files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:
+        """Return inputs, outputs, operators with their counts, and the weights; nothing is run."""
+        graph, foreign = audit(files.read(_program(entry)), where=_program(entry))
+        weights = describe_tensors(files, entry)
+        return {
+            "inputs": list(entry.get("inputs", ())),
+            "outputs": dict(entry.get("outputs", {})),
+            "operators": dict(sorted(Counter(_targets(graph["graph_module"]["graph"])).items())),
+            "foreign_operators": sorted(foreign),
+            "torch": graph.get("torch_version"),
+            "weights": {"count": len(weights["tensors"]), "bytes": weights["bytes"], "tied": weights["tied"]},
+        }
+
+    def write(self, model: Any, sink: Sink, example: Example | None) -> Written:
+        """Export a module and write it; the module itself is left as it was.
+
+        Raises:
+            UnsupportedModelError: PyTorch cannot export it, or a tensor of it cannot be kept.
+            ModelError: The module rejects the example.
+        """
+        if example is None:
+            msg = "exporting a PyTorch module takes an example of what it is called with"
+            raise UsageError(msg, remedy="pass example=, or save model.state_dict() for the weights alone")
+        if example.signature.container not in {"torch", "tuple", "dict", "numpy"}:
+            msg = f"a PyTorch module called with {example.signature.container} data"
+            raise UnsupportedModelError(msg, remedy="give tensors as the example: one, a tuple, or a dict by name")
+        training = any(module.training for module in model.modules())
+        traced = _torch_trace.trace(model, example)
+        text = _torch_program.dump(traced.program)
+        _, foreign = audit(text, where=PROGRAM)
+        weights, notes = write_tensors(_torch_program.tensors(traced.program), sink)
+        with sink.open(PROGRAM, "weight.config") as stream:
+            stream.write(text)
+        if training:
+            notes = ("exported in eval mode; the module was in training mode", *notes)
+        entry = {**weights, "program": PROGRAM, "inputs": list(traced.inputs), "outputs": traced.outputs}
+        return Written(entry=entry, names=tuple(sorted(foreign)), notes=notes)
+
+    def read(self, files: Files, entry: Mapping[str, Any], allow: Allow) -> Any:
+        """Return a module over memory-mapped weights; it is in eval mode for good.
+
+        Raises:
+            UntrustedCodeError: It calls operators of a library other than PyTorch that ``allow`` does not name.
+            MalformedError: The files are no program, or hide something in it.
+        """
+        module = read_program(files, entry, allow).module(check_guards=False)
+        for part in module.modules():
+            part.training = False
+        return module
+
+
+def read_program(files: Files, entry: Mapping[str, Any], allow: Allow) -> torch.export.ExportedProgram:
+    """Return the exported program itself, as converters need it; see :meth:`TorchExport.read`."""
+    name = _program(entry)
+    graph, foreign = audit(files.read(name), where=name)
+    allow.require(foreign, what=name)
+    weights = read_tensors(files, {**entry, "kind": "torch"})
+    return _torch_program.load(graph, weights, where=name)
+
+
+def _program(entry: Mapping[str, Any]) -> str:
+    return str(entry.get("program", PROGRAM))
+
+
+def _targets(value: Any) -> list[str]:
+    """Return the call targets of a graph and of the graphs inside it."""
+    if isinstance(value, list):
+        return [target for item in value for target in _targets(item)]
+    if not isinstance(value, dict):
+        return []
+    own = [value["target"].removeprefix("torch.ops.")] if "target" in value and "inputs" in value else []
+    return own + [target for item in value.values() for target in _targets(item)]

@@ -1,0 +1,157 @@
+"""The graph's inputs and outputs, as the source's signature names them.
+
+Inputs keep the example's element types. Two things ONNX cannot say are said otherwise: an integer or boolean that
+may be missing is a double with NaN, and missing text is one of two marks that no real text is likely to hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vitrify.core.report import Finding
+from vitrify.transforms.convert._data import Column, Data, Frame, matrix
+from vitrify.transforms.convert._graph import F64, TEXT, Array, DType, Graph, Tensor
+from vitrify.transforms.convert._steps import refuse
+
+if TYPE_CHECKING:
+    from vitrify.core.signature import Field, Signature
+    from vitrify.transforms.convert._steps import Outcome
+
+_NUMBERS = frozenset(
+    {"bool", "float16", "float32", "float64", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))}
+)
+
+
+@dataclass
+class Ports:
+    """What the runtime must know to feed the graph and to read its answer.
+
+    Attributes:
+        inputs: Signature name to ONNX name.
+        outputs: The same for outputs.
+        casts: Element type to give an output back, where the graph's is another.
+    """
+
+    inputs: dict[str, str] = field(default_factory=dict)
+    outputs: dict[str, str] = field(default_factory=dict)
+    casts: dict[str, str] = field(default_factory=dict)
+
+
+def declare_inputs(graph: Graph, signature: Signature, ports: Ports) -> tuple[Data, tuple[Finding, ...]]:
+    """Add the inputs, and return the data that the model is called with and what cannot be an input."""
+    problems: list[Finding] = []
+    tensors: list[Tensor] = []
+    for item in signature.inputs:
+        dtype = _input_type(item)
+        if dtype is None:
+            message = f"{item.dtype} is no element type that the graph can take"
+            remedy = "turn the column into numbers or text before the model"
+            problems.append(Finding(place=f"input {item.name!r}", message=message, remedy=remedy))
+            dtype = F64
+        tensors.append(graph.input(item.name, dtype, item.shape))
+        ports.inputs[item.name] = item.name
+    if signature.is_table:
+        pairs = zip(signature.inputs, tensors, strict=True)
+        return Frame(tuple(Column(_label(item), tensor, item) for item, tensor in pairs)), tuple(problems)
+    if len(tensors) != 1:
+        message = f"{len(tensors)} arrays; an estimator is called with one array or one table"
+        problems.append(Finding(place="signature", message=message, remedy="save the model with an array or a data frame"))
+    return tensors[0], tuple(problems)
+
+
+def _label(item: Field) -> Any:
+    """Return what the table itself calls the column."""
+    if item.key is None:
+        return item.name
+    return None if item.key == (None,) else item.key
+
+
+def _input_type(item: Field) -> DType | None:
+    if item.dtype == "string":
+        return TEXT
+    if item.dtype not in _NUMBERS:
+        return None
+    kind = np.dtype(item.dtype)
+    return F64 if item.nullable and kind.kind in "iub" else kind
+
+
+def declare_outputs(graph: Graph, signature: Signature, outcome: Outcome, ports: Ports) -> None:
+    """Add the outputs that the signature has, each in its own element type and shape.
+
+    Raises:
+        UnsupportedModelError: The signature has one that the conversion does not give.
+    """
+    for item in signature.outputs:
+        value = graph_output(graph, item, outcome)
+        if graph.precision == "source" or value.dtype == TEXT or item.dtype == "bool":
+            value = value if value.dtype == TEXT else graph.cast(value, item.dtype)
+        elif value.dtype != np.dtype(item.dtype):
+            ports.casts[item.name] = item.dtype
+        name = item.name if item.name not in ports.inputs else f"{item.name}_out"
+        while name in ports.inputs:
+            name += "_out"
+        graph.output(name, value, item.shape)
+        ports.outputs[item.name] = name
+
+
+def graph_output(graph: Graph, item: Field, outcome: Outcome) -> Tensor:
+    """Return the tensor of one output, in the signature's shape.
+
+    Raises:
+        UnsupportedModelError: The conversion does not give it.
+    """
+    base, _, number = item.name.rpartition("_")
+    if base in {"probability", "score"} and number.isdigit() and int(number) < len(outcome.parts):
+        found = _value(graph, base, outcome.parts[int(number)])
+    else:
+        found = _value(graph, item.name, outcome)
+    if found is None:
+        remedy = "save the model again with this version of Vitrify"
+        raise refuse(f"gives no output {item.name!r} in ONNX", remedy)
+    return found
+
+
+def _value(graph: Graph, name: str, outcome: Outcome) -> Tensor | None:
+    match name:
+        case "label":
+            return _label_values(graph, outcome)
+        case "prediction":
+            return outcome.prediction if outcome.prediction is not None else _label_values(graph, outcome)
+        case "probability":
+            return outcome.probability
+        case "score":
+            return outcome.score
+        case "transformed":
+            return None if outcome.features is None else matrix(graph, outcome.features)
+    return None
+
+
+def _label_values(graph: Graph, outcome: Outcome) -> Tensor | None:
+    if outcome.parts:
+        labels = [_label_values(graph, part) for part in outcome.parts]
+        known = [graph.column(label) for label in labels if label is not None]
+        return graph.concat(known) if len(known) == len(outcome.parts) else None
+    if outcome.index is None or outcome.classes is None:
+        return outcome.prediction
+    return graph.gather(graph.constant(plain_classes(outcome.classes), "classes"), outcome.index)
+
+
+def plain_classes(classes: Any) -> Array:
+    """Return class labels as an array of one element type that ONNX has.
+
+    Raises:
+        UnsupportedModelError: They are of several kinds.
+    """
+    array = np.asarray(classes)
+    if array.dtype.kind in "biufU":
+        return array
+    kinds = {type(value) for value in array.ravel().tolist()}
+    if kinds <= {str}:
+        return array.astype(TEXT)
+    if kinds <= {bool} or kinds <= {int} or kinds <= {float}:
+        return np.array(array.tolist())
+    listed = ", ".join(sorted(kind.__name__ for kind in kinds))
+    raise refuse(f"has class labels of several kinds ({listed})", "make all labels text, or all whole numbers")

@@ -1,0 +1,275 @@
+"""scikit-learn's trees and forests: compared in float32, added in float64, in the order of the trees.
+
+Source: ``sklearn/tree/_tree.pyx``, ``ensemble/_forest.py``, ``_gb.py``, ``_hist_gradient_boosting/_predictor.pyx``,
+``ensemble/_iforest.py``
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vitrify.transforms.convert._data import Data, matrix
+from vitrify.transforms.convert._graph import F32, F64, Array, Graph, Tensor
+from vitrify.transforms.convert._sklearn_linear import above, inlier, two_columns
+from vitrify.transforms.convert._steps import Outcome, Steps, converts, refuse
+from vitrify.transforms.convert._trees import Mode, Tree, add_in_order, leaf_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def grown(model: Any, value: Array, features: Array | None = None) -> Tree:
+    """Return a fitted scikit-learn tree with other leaf values.
+
+    Args:
+        model: A decision tree.
+        value: (nodes, outputs) in float64.
+        features: Where the tree's columns stand in the whole; None for as they are.
+    """
+    tree = model.tree_
+    feature = np.maximum(tree.feature, 0)
+    return Tree(
+        feature=feature if features is None else np.asarray(features)[feature],
+        threshold=np.asarray(tree.threshold, np.float64),
+        left=np.asarray(tree.children_left),
+        right=np.asarray(tree.children_right),
+        missing_left=np.asarray(tree.missing_go_to_left, bool),
+        value=value.reshape(len(feature), -1),
+        mode=np.full(len(feature), int(Mode.LESS_OR_EQUAL)),
+    )
+
+
+def _shares(model: Any, output: int) -> Array:
+    """Return each node's class proportions, normalised as ``predict_proba`` normalises them."""
+    count = int(np.ravel(model.n_classes_)[output])
+    value: Array = model.tree_.value[:, output, :count]
+    return value
+
+
+def _classify(graph: Graph, models: Sequence[Any], x: Tensor, output: int, classes: Array, *, forest: bool) -> Outcome:
+    trees = [grown(model, _shares(model, output)) for model in models]
+    total = add_in_order(graph, trees, x, None)
+    probability = graph.binary("Div", total, np.array(float(len(models)))) if forest else total
+    return Outcome(index=graph.argmax(probability), classes=classes, probability=probability)
+
+
+def _classifier(steps: Steps, model: Any, members: Sequence[Any], data: Data, *, forest: bool) -> Outcome:
+    x = matrix(steps.graph, data, F32)
+    if model.n_outputs_ == 1:
+        return _classify(steps.graph, members, x, 0, model.classes_, forest=forest)
+    return Outcome(
+        parts=tuple(
+            _classify(steps.graph, members, x, output, model.classes_[output], forest=forest)
+            for output in range(model.n_outputs_)
+        )
+    )
+
+
+def _regressor(steps: Steps, model: Any, members: Sequence[Any], data: Data, *, forest: bool) -> Outcome:
+    graph = steps.graph
+    total = add_in_order(graph, [grown(member, member.tree_.value) for member in members], matrix(graph, data, F32), None)
+    mean = graph.binary("Div", total, np.array(float(len(members)))) if forest else total
+    return Outcome(prediction=graph.vector(mean) if model.n_outputs_ == 1 else mean)
+
+
+@converts("sklearn.DecisionTreeClassifier", "sklearn.ExtraTreeClassifier")
+def tree_classifier(steps: Steps, model: Any, data: Data) -> Outcome:
+    """One tree's class proportions."""
+    return _classifier(steps, model, [model], data, forest=False)
+
+
+@converts("sklearn.DecisionTreeRegressor", "sklearn.ExtraTreeRegressor")
+def tree_regressor(steps: Steps, model: Any, data: Data) -> Outcome:
+    """One tree's values."""
+    return _regressor(steps, model, [model], data, forest=False)
+
+
+@converts("sklearn.RandomForestClassifier", "sklearn.ExtraTreesClassifier")
+def forest_classifier(steps: Steps, model: Any, data: Data) -> Outcome:
+    """The mean of the trees' class proportions."""
+    return _classifier(steps, model, model.estimators_, data, forest=True)
+
+
+@converts("sklearn.RandomForestRegressor", "sklearn.ExtraTreesRegressor")
+def forest_regressor(steps: Steps, model: Any, data: Data) -> Outcome:
+    """The mean of the trees' values."""
+    return _regressor(steps, model, model.estimators_, data, forest=True)
+
+
+@converts("sklearn.RandomTreesEmbedding")
+def trees_embedding(steps: Steps, model: Any, data: Data) -> Outcome:
+    """One column a leaf: 1 for the leaf that a row falls into."""
+    graph = steps.graph
+    trees = [grown(member, member.tree_.value) for member in model.estimators_]
+    numbers = leaf_numbers(graph, trees, matrix(graph, data, F32))
+    width = sum(len(tree.leaves) for tree in trees)
+    hot = graph.op(
+        "OneHot", numbers, np.array(width), np.array([0.0, 1.0]), dtype=graph.real(F64), axis=-1
+    )
+    return Outcome(features=graph.reduce("ReduceSum", hot, 1))
+
+
+def _stages(model: Any, start: Array) -> tuple[list[Tree], Array]:
+    """Return every stage's trees, each with its own output column, and the start of the sum."""
+    stages, width = model.estimators_.shape
+    trees = []
+    for stage in range(stages):
+        for column in range(width):
+            member = model.estimators_[stage, column]
+            value = np.zeros((member.tree_.node_count, width))
+            value[:, column] = model.learning_rate * member.tree_.value[:, 0, 0]
+            trees.append(grown(member, value))
+    return trees, np.broadcast_to(np.asarray(start, np.float64), width)
+
+
+def _boosted(steps: Steps, model: Any, data: Data) -> Tensor:
+    graph, x = steps.graph, matrix(steps.graph, data, F32)
+    if isinstance(model.init_, str) or type(model.init_).__name__ in {"DummyClassifier", "DummyRegressor"}:
+        # The constant start is what the source itself computes for any row.
+        start = model._raw_predict_init(np.zeros((1, model.n_features_in_), np.float32))[0]  # noqa: SLF001
+        trees, first = _stages(model, start)
+        return add_in_order(graph, trees, x, first)
+    if hasattr(model, "classes_"):
+        raise refuse("starts from another classifier (init=)", "leave init at its default")
+    outcome = steps.run(model.init_, x, "init_")
+    assert outcome.prediction is not None
+    trees, _ = _stages(model, np.zeros(1))
+    return add_in_order(graph, trees, x, graph.column(graph.cast(outcome.prediction, F64)))
+
+
+@converts("sklearn.GradientBoostingRegressor")
+def gradient_boosting_regressor(steps: Steps, model: Any, data: Data) -> Outcome:
+    """The start plus every stage."""
+    return Outcome(prediction=steps.graph.vector(_boosted(steps, model, data)))
+
+
+@converts("sklearn.GradientBoostingClassifier")
+def gradient_boosting_classifier(steps: Steps, model: Any, data: Data) -> Outcome:
+    """The raw score, and its link."""
+    graph, raw = steps.graph, _boosted(steps, model, data)
+    if len(model.classes_) > 2:  # noqa: PLR2004 (binary)
+        probability = graph.unary("Softmax", raw, axis=1)
+        return Outcome(index=graph.argmax(raw), classes=model.classes_, probability=probability, score=raw)
+    score = graph.vector(raw)
+    scaled = graph.binary("Mul", score, 2.0) if model.loss == "exponential" else score
+    return Outcome(
+        index=above(graph, score, "GreaterOrEqual"),
+        classes=model.classes_,
+        probability=two_columns(graph, graph.unary("Sigmoid", scaled)),
+        score=score,
+    )
+
+
+def _histogram(steps: Steps, model: Any, data: Data) -> Tensor:
+    graph = steps.graph
+    if model._preprocessor is None:  # noqa: SLF001 (no public name)
+        x = matrix(graph, data, F64)
+    else:
+        features = steps.run(model._preprocessor, data, "categories").features  # noqa: SLF001
+        assert features is not None
+        x = matrix(graph, features, F64)
+    known, order = model._bin_mapper.make_known_categories_bitsets()  # noqa: SLF001
+    categorical = np.flatnonzero(model.is_categorical_) if model.is_categorical_ is not None else np.array([], int)
+    if model._is_categorical_remapped is not None:  # noqa: SLF001
+        categorical = np.flatnonzero(model._is_categorical_remapped)  # noqa: SLF001
+    if len(categorical):
+        x = _known_categories(graph, x, {int(column): _members(known[order[column]]) for column in categorical})
+    start = np.ravel(model._baseline_prediction)  # noqa: SLF001
+    trees = []
+    for predictors in model._predictors:  # noqa: SLF001
+        for column, predictor in enumerate(predictors):
+            trees.append(_histogram_tree(predictor, column, len(predictors)))
+    return add_in_order(graph, trees, x, start)
+
+
+def _known_categories(graph: Graph, x: Tensor, known: dict[int, list[int]]) -> Tensor:
+    """Make a category that was never seen missing, as the source treats it."""
+    parts = []
+    for column in range(max(known) + 1):
+        values = graph.gather(x, np.array([column]), axis=1)
+        if column in known:
+            whole = graph.unary("Floor", values)
+            equal = graph.compare("Equal", whole, np.array([known[column] or [-1]], np.float64))
+            seen = graph.op("ReduceMax", graph.cast(equal, np.int64), np.array([1]), dtype=np.int64, keepdims=1)
+            values = graph.where(graph.cast(seen, bool), whole, np.array(np.nan))
+        parts.append(values)
+    rest = graph.op(
+        "Slice", x, np.array([max(known) + 1]), np.array([np.iinfo(np.int64).max]), np.array([1]), dtype=x.dtype
+    )
+    return graph.concat([*parts, rest])
+
+
+def _members(bits: Array) -> list[int]:
+    """Return the numbers whose bits are set in a row of 32-bit words."""
+    return [32 * word + bit for word, value in enumerate(bits.tolist()) for bit in range(32) if value >> bit & 1]
+
+
+def _histogram_tree(predictor: Any, column: int, width: int) -> Tree:
+    nodes = predictor.nodes
+    leaf = nodes["is_leaf"].astype(bool)
+    value = np.zeros((len(nodes), width))
+    value[:, column] = nodes["value"]
+    categorical = nodes["is_categorical"].astype(bool) & ~leaf
+    members = {
+        int(node): _members(predictor.raw_left_cat_bitsets[nodes["bitset_idx"][node]])
+        for node in np.flatnonzero(categorical)
+    }
+    return Tree(
+        feature=nodes["feature_idx"].astype(np.int64),
+        threshold=nodes["num_threshold"].astype(np.float64),
+        left=np.where(leaf, -1, nodes["left"].astype(np.int64)),
+        right=np.where(leaf, -1, nodes["right"].astype(np.int64)),
+        missing_left=nodes["missing_go_to_left"].astype(bool),
+        value=value,
+        mode=np.where(categorical, int(Mode.MEMBER), int(Mode.LESS_OR_EQUAL)),
+        members=members,
+    )
+
+
+@converts("sklearn.HistGradientBoostingRegressor")
+def histogram_regressor(steps: Steps, model: Any, data: Data) -> Outcome:
+    """The baseline plus every tree, through the inverse link of the loss."""
+    graph, raw = steps.graph, steps.graph.vector(_histogram(steps, model, data))
+    link = type(model._loss.link).__name__  # noqa: SLF001 (the only place that says which link was taken)
+    if link not in {"IdentityLink", "LogLink"}:
+        raise refuse(f"has the link {link}", "use a loss with a log or identity link")
+    return Outcome(prediction=graph.unary("Exp", raw) if link == "LogLink" else raw)
+
+
+@converts("sklearn.HistGradientBoostingClassifier")
+def histogram_classifier(steps: Steps, model: Any, data: Data) -> Outcome:
+    """The raw score, logistic or softmax."""
+    graph, raw = steps.graph, _histogram(steps, model, data)
+    if len(model.classes_) > 2:  # noqa: PLR2004 (binary)
+        probability = graph.unary("Softmax", raw, axis=1)
+        return Outcome(index=graph.argmax(raw), classes=model.classes_, probability=probability, score=raw)
+    score = graph.vector(raw)
+    return Outcome(
+        index=above(graph, score),
+        classes=model.classes_,
+        probability=two_columns(graph, graph.unary("Sigmoid", score)),
+        score=score,
+    )
+
+
+@converts("sklearn.IsolationForest")
+def isolation_forest(steps: Steps, model: Any, data: Data) -> Outcome:
+    """The mean depth of the leaves, as a power of two; 1 for an inlier and -1 for an outlier."""
+    graph, x = steps.graph, matrix(steps.graph, data, F32)
+    trees = []
+    for index, (member, features) in enumerate(zip(model.estimators_, model.estimators_features_, strict=True)):
+        lengths = model._decision_path_lengths[index] + model._average_path_length_per_tree[index] - 1.0  # noqa: SLF001
+        trees.append(grown(member, np.asarray(lengths, np.float64), features))
+    depths = graph.vector(add_in_order(graph, trees, x, None))
+    share = graph.binary("Div", depths, np.array(_normal_depth(model)))
+    power = graph.binary("Pow", np.array(2.0), graph.unary("Neg", share))
+    score = graph.binary("Sub", graph.unary("Neg", power), float(model.offset_))
+    return Outcome(prediction=inlier(graph, score, "GreaterOrEqual"), score=score)
+
+
+def _normal_depth(model: Any) -> float:
+    from sklearn.ensemble._iforest import _average_path_length
+
+    return float(len(model.estimators_) * _average_path_length([model._max_samples])[0])  # noqa: SLF001

@@ -1,0 +1,165 @@
+"""XGBoost to ONNX: everything in float32, the trees added in their order onto the base score.
+
+Source: XGBoost's model schema, https://xgboost.readthedocs.io/en/stable/tutorials/saving_model.html, and
+``src/predictor/cpu_predictor.cc``, ``src/common/math.h``
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vitrify.transforms.convert._data import Data, matrix
+from vitrify.transforms.convert._estimator import EstimatorToOnnx
+from vitrify.transforms.convert._graph import F32, F64, I64, Array, Graph, Tensor
+from vitrify.transforms.convert._sklearn_linear import two_columns
+from vitrify.transforms.convert._steps import Outcome, Steps, converts, refuse
+from vitrify.transforms.convert._trees import Mode, Tree, add_in_order
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_IDENTITY = frozenset(
+    {
+        *("reg:squarederror", "reg:linear", "reg:absoluteerror", "reg:pseudohubererror", "reg:squaredlogerror"),
+        *("reg:quantileerror", "rank:ndcg", "rank:map", "rank:pairwise", "binary:logitraw", "binary:hinge"),
+    }
+)
+_LOGISTIC = frozenset({"binary:logistic", "reg:logistic"})
+_EXPONENTIAL = frozenset({"count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft"})
+_SOFTMAX = frozenset({"multi:softprob", "multi:softmax"})
+
+
+class XGBoostToOnnx(EstimatorToOnnx):
+    """Boosters and the scikit-learn interface."""
+
+
+@converts("xgboost.Booster")
+def booster(steps: Steps, model: Any, data: Data) -> Outcome:
+    """All rounds; NaN is missing."""
+    return _outcome(steps, _Model(model, None), data, missing=float("nan"))
+
+
+@converts("xgboost.XGBRegressor", "xgboost.XGBRFRegressor", "xgboost.XGBRanker")
+def regressor(steps: Steps, model: Any, data: Data) -> Outcome:
+    """The rounds up to the best one."""
+    return _outcome(steps, _of(model), data, missing=model.missing)
+
+
+@converts("xgboost.XGBClassifier", "xgboost.XGBRFClassifier")
+def classifier(steps: Steps, model: Any, data: Data) -> Outcome:
+    """Above one half, or the largest probability."""
+    graph, read = steps.graph, _of(model)
+    if read.objective not in _LOGISTIC | _SOFTMAX:
+        raise refuse(f"classifies with the objective {read.objective}", "use binary:logistic or multi:softprob")
+    answer = _outcome(steps, read, data, missing=model.missing, labels=False).prediction
+    assert answer is not None
+    classes = np.asarray(model.classes_)
+    if read.groups > 1:
+        return Outcome(index=graph.argmax(answer), classes=classes, probability=answer)
+    index = graph.cast(graph.compare("Greater", answer, np.array(0.5, answer.dtype)), I64)
+    return Outcome(index=index, classes=classes, probability=two_columns(graph, answer))
+
+
+def _of(model: Any) -> _Model:
+    best = getattr(model, "best_iteration", None) if model.early_stopping_rounds is not None else None
+    return _Model(model.get_booster(), None if best is None else best + 1)
+
+
+class _Model:
+    """A booster, read.
+
+    Args:
+        native: The booster.
+        rounds: How many rounds count; None for all.
+    """
+
+    def __init__(self, native: Any, rounds: int | None) -> None:
+        learner = json.loads(native.save_raw(raw_format="json"))["learner"]
+        gradient = learner["gradient_booster"]
+        self.objective: str = learner["objective"]["name"]
+        self.dart = gradient["name"] == "dart"
+        self._refuse(learner, gradient)
+        inner = gradient["gbtree"] if self.dart else gradient
+        forest = inner["model"]
+        parameters = learner["learner_model_param"]
+        self.groups = max(int(parameters["num_class"]), int(parameters.get("num_target", 1)), 1)
+        ends = forest["iteration_indptr"]
+        count = len(forest["trees"]) if rounds is None else ends[min(rounds, len(ends) - 1)]
+        weights = gradient["weight_drop"] if self.dart else [1.0] * count
+        self.trees = [
+            _tree(tree, np.float32(weight), int(group), self.groups)
+            for tree, weight, group in zip(
+                forest["trees"][:count], weights[:count], forest["tree_info"][:count], strict=True
+            )
+        ]
+        self.start = self._margin(np.atleast_1d(np.float32(json.loads(parameters["base_score"]))))
+
+    def _refuse(self, learner: Mapping[str, Any], gradient: Mapping[str, Any]) -> None:
+        if gradient["name"] == "gblinear":
+            raise refuse("is a linear booster (gblinear)", "use booster='gbtree'")
+        inner = gradient["gbtree"] if self.dart else gradient
+        trees = inner["model"]["trees"]
+        if any(int(tree["tree_param"].get("size_leaf_vector", 1)) > 1 for tree in trees):
+            raise refuse("has trees with several values a leaf (multi_output_tree)", "use one_output_per_tree")
+        if any(tree["categories_nodes"] for tree in trees):
+            remedy = "encode the categories before the model (OneHotEncoder, OrdinalEncoder)"
+            raise refuse("splits on categories itself (enable_categorical)", remedy)
+        if self.objective not in _IDENTITY | _LOGISTIC | _EXPONENTIAL | _SOFTMAX:
+            raise refuse(f"has the objective {self.objective}", "use one of XGBoost's usual objectives")
+        del learner
+
+    def _margin(self, base: Array) -> Array:
+        """Return the base score on the scale that the trees are added on."""
+        if self.objective in _LOGISTIC:
+            return -np.log(np.float32(1.0) / base - np.float32(1.0))
+        return np.log(base) if self.objective in _EXPONENTIAL else base
+
+
+def _tree(tree: Mapping[str, Any], weight: np.float32, group: int, groups: int) -> Tree:
+    left = np.asarray(tree["left_children"], np.int64)
+    conditions = np.asarray(tree["split_conditions"], np.float32)
+    value = np.zeros((len(left), groups), np.float32)
+    value[:, group] = conditions * weight
+    return Tree(
+        feature=np.asarray(tree["split_indices"], np.int64),
+        threshold=conditions,
+        left=left,
+        right=np.asarray(tree["right_children"], np.int64),
+        missing_left=np.asarray(tree["default_left"], bool),
+        value=value,
+        mode=np.full(len(left), int(Mode.LESS)),
+    )
+
+
+def _outcome(steps: Steps, model: _Model, data: Data, *, missing: float, labels: bool = True) -> Outcome:
+    graph = steps.graph
+    x = matrix(graph, data, F32)
+    if missing == missing:  # noqa: PLR0124 (not NaN)
+        # XGBoost compares in float32 too.
+        is_missing = graph.compare("Equal", x, np.array(missing, F32))
+        x = graph.where(is_missing, np.array(np.nan, x.dtype), x)
+    start = np.broadcast_to(model.start, model.groups).astype(F32)
+    raw = add_in_order(graph, model.trees, x, start)
+    answer = raw if model.groups > 1 else graph.vector(raw)
+    return Outcome(prediction=_transformed(graph, model.objective, answer, labels=labels))
+
+
+def _transformed(graph: Graph, objective: str, score: Tensor, *, labels: bool) -> Tensor:
+    """Return what the objective makes of the score."""
+    if objective in _LOGISTIC:
+        # As XGBoost writes it, with an exponential that is right to the last bit of float32.
+        power = graph.cast(graph.unary("Exp", graph.cast(graph.unary("Neg", score), F64)), F32)
+        one = np.ones((), F32)
+        return graph.binary("Div", one, graph.binary("Add", power, one))
+    if objective in _EXPONENTIAL:
+        return graph.cast(graph.unary("Exp", graph.cast(score, F64)), F32)
+    if objective in _SOFTMAX:
+        if objective == "multi:softmax" and labels:
+            return graph.cast(graph.argmax(score), F32)
+        return graph.unary("Softmax", score, axis=1)
+    if objective == "binary:hinge":
+        return graph.cast(graph.compare("Greater", score, np.zeros((), F32)), F32)
+    return score
