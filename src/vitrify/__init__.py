@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from vitrify.core.report import Report as Report
     from vitrify.core.signature import Field as Field
     from vitrify.core.signature import Signature as Signature
-    from vitrify.transforms import convert as convert
-    from vitrify.transforms import plan as plan
+    from vitrify.transforms.conversion import convert as convert
+    from vitrify.transforms.planner import plan as plan
 
 _PUBLIC = {
     "Artifact": "vitrify.artifacts.artifact",
@@ -43,11 +43,11 @@ _PUBLIC = {
     "Session": "vitrify.core.protocols",
     "Signature": "vitrify.core.signature",
     "VitrifyError": "vitrify.core.errors",
-    "convert": "vitrify.transforms",
+    "convert": "vitrify.transforms.conversion",
     "load": "vitrify.artifacts.load",
     "open": "vitrify.artifacts.artifact:open_artifact",
     "pack": "vitrify.artifacts.pack",
-    "plan": "vitrify.transforms",
+    "plan": "vitrify.transforms.planner",
     "save": "vitrify.artifacts.save",
     "verify": "vitrify.checks.verify",
 }

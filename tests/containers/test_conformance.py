@@ -243,6 +243,7 @@ def test_a_matrix_takes_the_same_data_in_any_container(example, data):
         pd.DataFrame({"a": pd.Categorical(pd.to_datetime(["2020-01-01"]))}),
         pd.DataFrame({"a": pd.Categorical([float("inf"), 1.0])}),
         pd.DataFrame({"a": pd.Series([dt.date(2020, 1, 1)], dtype=object)}),
+        pd.DataFrame({"a": pd.to_datetime(["2020-01-01"]).tz_localize("dateutil/Europe/Berlin")}),
         pd.DataFrame([[1, 2]], columns=["a", "a"]),
         pd.DataFrame([[1, 2]], columns=[1, True]),
         pd.DataFrame([[1]], columns=[NAN]),

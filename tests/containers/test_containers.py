@@ -1,5 +1,7 @@
 """The room's verbs: examples, matching from any container, calling the model, outputs, rows."""
 
+from collections import UserDict
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -7,7 +9,9 @@ import pytest
 import torch
 
 from vitrify import containers
+from vitrify.core.catalog import Catalog, Row
 from vitrify.core.errors import SignatureError
+from vitrify.core.rows import BUILTIN
 from vitrify.core.signature import Field, Signature
 
 NAN = float("nan")
@@ -116,7 +120,7 @@ def test_nan_among_whole_floats_is_a_missing_integer_and_among_others_an_error()
     signature = containers.example(FRAME).signature
     arrays = containers.to_arrays({"n": np.array([1.0, NAN]), "flag": [True, None]}, signature)
     assert arrays["n"].tolist() == [1, None]
-    with pytest.raises(SignatureError, match=r"n .*float64 with 1 values that int64 cannot hold, such as 1\.5"):
+    with pytest.raises(SignatureError, match=r"n .*float64, 1 of 2 values not exact in int64 \(1\.5 in row 0\)"):
         containers.to_arrays({"n": np.array([1.5, NAN]), "flag": [True, None]}, signature)
 
 
@@ -238,7 +242,7 @@ def test_bfloat16_is_exact_and_nothing_else_fits_it():
     assert example.signature.inputs[0].dtype == "bfloat16"
     assert example.arrays["x"].dtype == np.float32
     assert torch.equal(containers.from_arrays(example.arrays, example.signature), native)
-    with pytest.raises(SignatureError, match="bfloat16 cannot hold"):
+    with pytest.raises(SignatureError, match=r"not exact in bfloat16 \(0\.1"):
         containers.to_arrays(torch.tensor([1.0, 0.1]), example.signature)
 
 
@@ -246,7 +250,7 @@ def test_python_numbers_take_the_precision_of_the_field():
     example = containers.example(torch.ones(1, 2))
     [array] = containers.to_arrays([[0.1, 0.2]], example.signature).values()
     assert array.tolist() == np.array([[0.1, 0.2]], np.float32).tolist()
-    with pytest.raises(SignatureError, match="float32 cannot hold"):
+    with pytest.raises(SignatureError, match="2 of 2 values not exact in float32"):
         containers.to_arrays(np.array([[0.1, 0.2]]), example.signature)
     half = containers.example(torch.ones(3, dtype=torch.bfloat16)).signature
     values = [0.1, -1.003, NAN]
@@ -344,3 +348,57 @@ def test_rows_are_counted_and_taken_where_there_is_a_batch():
     for rows, expected in (([4, 0], [4, 0]), (slice(2), [0, 1]), (np.arange(5) > 3, [4])):
         taken = containers.take(arrays, fields, rows)
         assert (taken["x"].tolist(), taken["fixed"].tolist()) == (expected, [0, 1, 2])
+
+
+# --- what is almost a container that we know
+
+
+class Rows:
+    """A third party's data: rows of two numbers."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+
+class RowsContainer:
+    """The third party's container."""
+
+    def fields(self, example):
+        return (Field(name="low", dtype="float64"), Field(name="high", dtype="float64"))
+
+    def to_arrays(self, data, fields):
+        return {"low": np.array([row[0] for row in data.rows]), "high": np.array([row[1] for row in data.rows])}
+
+    def from_arrays(self, arrays, fields):
+        return Rows(list(zip(arrays["low"].tolist(), arrays["high"].tolist(), strict=True)))
+
+
+def test_a_third_partys_container_is_as_good_as_ours(monkeypatch):
+    row = Row(kind="container", name="rows", target=f"{__name__}:RowsContainer", types=(f"{__name__}.Rows",))
+    rows = Catalog([*BUILTIN, row])
+    monkeypatch.setattr(containers, "catalog", lambda: rows)
+    example = containers.example(Rows([(1.5, 2.5)]))
+    signature = Signature.from_json(example.signature.to_json(), where="signature")
+    assert signature.container == "rows"
+    back = containers.from_arrays(containers.to_arrays({"high": [4.5], "low": [3.5]}, signature), signature)
+    assert back.rows == [(3.5, 4.5)]
+
+
+def test_any_mapping_is_a_dict():
+    assert containers.example(UserDict(a=np.ones(2), b=[1, 2])).signature.container == "dict"
+
+
+def test_a_numpy_matrix_is_an_array():
+    with pytest.warns(PendingDeprecationWarning):
+        matrix = np.matrix([[1.5], [2.5]])
+    signature = containers.example(pd.DataFrame({"a": [1.5]})).signature
+    assert containers.to_arrays(matrix, signature)["a"].tolist() == [1.5, 2.5]
+
+
+def test_a_tensor_is_made_from_arrays_of_any_layout():
+    signature = containers.example(torch.ones(1, 2)).signature
+    array = np.arange(6, dtype=np.float32).reshape(3, 2)[::-1]
+    array.flags.writeable = False
+    tensor = containers.from_arrays({"x": array}, signature)
+    assert tensor.tolist() == [[4, 5], [2, 3], [0, 1]]
+    assert containers.from_arrays({"x": np.float32(3)}, signature).shape == ()

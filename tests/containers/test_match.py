@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -17,6 +17,8 @@ NUMBERS = sorted(
     for name in DTYPES
     if np.dtype("f4" if name == "bfloat16" else name.replace("bytes", "S").replace("string", "U")).kind in "biufc"
 )
+SOURCES = ["bool", "int8", "int64", "uint8", "uint64", "float16", "float32", "float64"]
+TARGETS = [name for name in NUMBERS if name not in {"bfloat16", "complex64", "complex128"}]
 NAN = float("nan")
 
 
@@ -57,9 +59,8 @@ def representable(value, dtype):
     return np.isfinite(cast) and exactly(cast.real) == value
 
 
-@pytest.mark.parametrize("source", ["bool", "int8", "int64", "uint8", "uint64", "float16", "float32", "float64"])
-@pytest.mark.parametrize("target", [name for name in NUMBERS if name not in {"bfloat16", "complex64", "complex128"}])
-@given(data=st.data())
+@settings(max_examples=600)
+@given(source=st.sampled_from(SOURCES), target=st.sampled_from(TARGETS), data=st.data())
 def test_a_cast_keeps_every_value_or_is_refused(source, target, data):
     edges = st.sampled_from(
         [0, 1, -1, 2**24 + 1, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1, -(2**63), 0.5, 1e300, -0.0, 127, 128, 65504]
@@ -193,7 +194,7 @@ def test_every_mismatch_stands_in_one_table():
         "age": ["int64[batch]", "string [2]", "convert it yourself; nothing is guessed from text"],
         "income": [
             "float32[batch]",
-            "float64 with 2 values that float32 cannot hold, such as 0.1 at 0 [2]",
+            "float64, 2 of 2 values not exact in float32 (0.1 in row 0) [2]",
             "round or convert it to float32 yourself",
         ],
         "image": ["float32[batch, 3, width]", "float32[2, 4, 8]", "axis 1 must be 3, not 4"],

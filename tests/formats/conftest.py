@@ -76,13 +76,14 @@ def elsewhere(tmp_path: Path) -> Callable[..., bytes]:
     def ask(form: Format, files: LocalFiles, method: str, example: Any, allow: tuple[str, ...] = ()) -> bytes:
         pickled = tmp_path / "example.pickle"
         pickled.write_bytes(pickle.dumps(example))
+        paths = {name: str(files.path(name)) for name in files.names()}
         script = f"""
             import numpy, pickle, sys
             from pathlib import Path
             from vitrify.artifacts.local_files import LocalFiles
             from vitrify.core.protocols import Allow
             from {type(form).__module__} import {type(form).__qualname__} as Format
-            files = LocalFiles({{ {", ".join(f"{name!r}: Path({str(files.path(name))!r})" for name in files.names())} }})
+            files = LocalFiles({{name: Path(path) for name, path in {paths!r}.items()}})
             model = Format().read(files, {{}}, Allow.of({allow!r}))
             answer = getattr(model, {method!r})(pickle.loads(Path({str(pickled)!r}).read_bytes()))
             sys.stdout.buffer.write(numpy.asarray(answer).tobytes())

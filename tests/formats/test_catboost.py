@@ -24,12 +24,14 @@ SUM = np.nan_to_num(X[:, 0]) + np.nan_to_num(X[:, 1])
 SIDE = (SUM > 0).astype(int)
 THREE = np.digitize(SUM, [-0.5, 0.5])
 TINY = {"iterations": 4, "depth": 3, "verbose": 0, "allow_writing_files": False, "thread_count": 1}
-FRAME = pd.DataFrame({
-    "a": X[:, 0],
-    "colour": RANDOM.choice(["rot", "grün", "", "nan"], ROWS),
-    "size": RANDOM.choice([3, 10, 7], ROWS),
-    "text": RANDOM.choice(["good day", "bad day", "what a day", "so so"], ROWS),
-})  # fmt: skip
+FRAME = pd.DataFrame(
+    {
+        "a": X[:, 0],
+        "colour": RANDOM.choice(["rot", "grün", "", "nan"], ROWS),
+        "size": RANDOM.choice([3, 10, 7], ROWS),
+        "text": RANDOM.choice(["good day", "bad day", "what a day", "so so"], ROWS),
+    }
+)
 COLOURS = FRAME["colour"].isin(["rot", ""]).to_numpy() ^ (SUM > 0.8)
 
 
@@ -58,19 +60,24 @@ MODELS = {
     "weights by class": lambda: classifier(SIDE, class_weights={0: 1.0, 1: 2.5}),
     "many labels a row": lambda: classifier((X[:, :2] > 0).astype(int), loss_function="MultiLogloss"),
     "early stopping": lambda: (early(), X),
-    "regressor": lambda: regressor(),
+    "regressor": regressor,
     "many targets": lambda: regressor(np.c_[SUM, -SUM], loss_function="MultiRMSE"),
     "with uncertainty": lambda: regressor(loss_function="RMSEWithUncertainty"),
     "leaf by leaf": lambda: regressor(grow_policy="Lossguide", max_leaves=6),
     "level by level": lambda: classifier(THREE, grow_policy="Depthwise"),
     "a poisson loss": lambda: regressor(np.exp(SUM), loss_function="Poisson"),
     "categories, text and missing": lambda: classifier(
-        COLOURS, FRAME, cat_features=["colour", "size"], text_features=["text"], one_hot_max_size=3),
-    "categories by position": lambda: classifier(COLOURS, FRAME[["a", "colour", "size"]], cat_features=np.array([1, 2])),
+        COLOURS, FRAME, cat_features=["colour", "size"], text_features=["text"], one_hot_max_size=3
+    ),
+    "categories by position": lambda: classifier(
+        COLOURS, FRAME[["a", "colour", "size"]], cat_features=np.array([1, 2])
+    ),
     "ranker": lambda: (
-        catboost.CatBoostRanker(**TINY, loss_function="YetiRank").fit(X, THREE, group_id=np.repeat(np.arange(15), 10)), X),
+        catboost.CatBoostRanker(**TINY, loss_function="YetiRank").fit(X, THREE, group_id=np.repeat(np.arange(15), 10)),
+        X,
+    ),
     "plain model": lambda: (catboost.CatBoost({**TINY, "loss_function": "Logloss"}).fit(X, SIDE), X),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -210,11 +217,13 @@ def test_a_split_that_does_not_exist_is_refused(value, saved):
 
 @pytest.mark.parametrize(
     ("field", "dtype", "change", "message"),
-    [(10, "<u4", lambda steps: np.r_[0xFFFFFFFF, steps[1:]], "children"),
-     (11, "<u4", lambda leaves: np.where(leaves == leaves.min(), 10**6, leaves), "leaves that exist"),
-     (2, "<i4", lambda sizes: np.r_[sizes[0] + 1, sizes[1:]], "one after another"),
-     (1, "<i4", lambda splits: np.r_[10**6, splits[1:]], "splits that exist")],
-)  # fmt: skip
+    [
+        (10, "<u4", lambda steps: np.r_[0xFFFFFFFF, steps[1:]], "children"),
+        (11, "<u4", lambda leaves: np.where(leaves == leaves.min(), 10**6, leaves), "leaves that exist"),
+        (2, "<i4", lambda sizes: np.r_[sizes[0] + 1, sizes[1:]], "one after another"),
+        (1, "<i4", lambda splits: np.r_[10**6, splits[1:]], "splits that exist"),
+    ],
+)
 def test_nodes_that_lead_out_of_their_tree_are_refused(field, dtype, change, message, saved):
     _, files, _ = saved(FORMAT, MODELS["leaf by leaf"]()[0])
     whole = files.read(MODEL)

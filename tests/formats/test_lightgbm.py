@@ -22,12 +22,14 @@ X = np.where(RANDOM.random((ROWS, 4)) < 0.2, np.nan, RANDOM.normal(size=(ROWS, 4
 SUM = np.nan_to_num(X[:, 0]) + np.nan_to_num(X[:, 1])
 SIDE = (SUM > 0).astype(int)
 THREE = np.digitize(SUM, [-0.5, 0.5])
-FRAME = pd.DataFrame({
-    "a": X[:, 0],
-    "colour": pd.Categorical(RANDOM.choice(["rot", "grün", "blau"], ROWS)),
-    "size": pd.Categorical(RANDOM.choice([3, 10, 7], ROWS), categories=[10, 3, 7], ordered=True),
-    "count": np.arange(ROWS) % 7,
-})  # fmt: skip
+FRAME = pd.DataFrame(
+    {
+        "a": X[:, 0],
+        "colour": pd.Categorical(RANDOM.choice(["rot", "grün", "blau"], ROWS)),
+        "size": pd.Categorical(RANDOM.choice([3, 10, 7], ROWS), categories=[10, 3, 7], ordered=True),
+        "count": np.arange(ROWS) % 7,
+    }
+)
 COLOURS = SUM + FRAME["colour"].cat.codes.to_numpy() * 2
 TINY = {"n_estimators": 5, "num_leaves": 7, "min_child_samples": 5, "n_jobs": 1, "verbose": -1}
 
@@ -56,7 +58,7 @@ MODELS = {
     "weights by class": lambda: classifier(np.array(["x", "y"])[SIDE], class_weight={"x": 1.0, "y": 3.5}),
     "balanced": lambda: classifier(THREE, class_weight="balanced"),
     "early stopping": lambda: (early(), X),
-    "regressor": lambda: regressor(),
+    "regressor": regressor,
     "random forest": lambda: regressor(boosting_type="rf", bagging_freq=1, bagging_fraction=0.7),
     "dart": lambda: regressor(boosting_type="dart"),
     "linear trees": lambda: regressor(np.nan_to_num(X[:, 0]) ** 2, np.nan_to_num(X), linear_tree=True),
@@ -64,10 +66,12 @@ MODELS = {
     "constant": lambda: regressor(np.ones(ROWS)),
     "constraints": lambda: regressor(monotone_constraints=[1, 0, 0, -1]),
     "random state": lambda: regressor(random_state=np.random.RandomState(3)),
-    "frame with categories": lambda: classifier(np.digitize(COLOURS, [1, 3]), FRAME, min_data_per_group=1, cat_smooth=1),
+    "frame with categories": lambda: classifier(
+        np.digitize(COLOURS, [1, 3]), FRAME, min_data_per_group=1, cat_smooth=1
+    ),
     "ranker": lambda: (lightgbm.LGBMRanker(**TINY).fit(X, THREE, group=[60, 100], eval_at=(1, 3)), X),
     "plain model": lambda: (lightgbm.LGBMModel(**TINY, objective="regression").fit(X, SUM), X),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -255,8 +259,13 @@ def test_a_tree_that_would_crash_or_hang_lightgbm_is_refused(how, saved):
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("cat_boundaries", first(-5)), ("cat_threshold", lambda text: text + " 7"), ("num_cat", lambda _: "99"), ("threshold", first(9e9))],
-)  # fmt: skip
+    [
+        ("cat_boundaries", first(-5)),
+        ("cat_threshold", lambda text: text + " 7"),
+        ("num_cat", lambda _: "99"),
+        ("threshold", first(9e9)),
+    ],
+)
 def test_category_sets_out_of_bounds_are_refused(key, value, saved):
     _, files, _ = saved(FORMAT, MODELS["frame with categories"]()[0])
     whole = files.read(MODEL).decode()

@@ -140,9 +140,19 @@ def test_a_reference_to_what_cannot_be_called_is_malformed(saved, module):
 
 @pytest.mark.parametrize(
     "content",
-    ["", "[]", "{}", '{"object": 3}', '{"object": "no_colon"}', '{"object": "a:b:c"}', '{"object": ".a:b"}', '{"object": "a:b()"}',
-     '{"object": "a b:c"}', '{"object": ":"}'],
-)  # fmt: skip
+    [
+        "",
+        "[]",
+        "{}",
+        '{"object": 3}',
+        '{"object": "no_colon"}',
+        '{"object": "a:b:c"}',
+        '{"object": ".a:b"}',
+        '{"object": "a:b()"}',
+        '{"object": "a b:c"}',
+        '{"object": ":"}',
+    ],
+)
 def test_what_is_no_reference_is_malformed(content, saved, module):
     _, files, _ = saved(FORMAT, module.double)
     files.path(REFERENCE).write_text(content)

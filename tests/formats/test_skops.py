@@ -15,13 +15,14 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.feature_selection import SelectKBest, f_classif
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
@@ -124,6 +125,18 @@ def test_a_search_keeps_its_masked_results_and_its_splitter(copied):
     masked = "param_logisticregression__C"
     assert copy.cv_results_[masked].tolist() == search.cv_results_[masked].tolist()
     assert copy.cv == search.cv or vars(copy.cv) == vars(search.cv)
+
+
+def test_a_randomised_search_keeps_the_distributions_it_draws_from(saved, copied):
+    draws = {"C": stats.loguniform(0.1, 1), "max_iter": stats.randint(50, high=60), "tol": stats.uniform(scale=1e-3)}
+    search = RandomizedSearchCV(LogisticRegression(), draws, n_iter=2, cv=2, random_state=0).fit(X, Y)
+    assert saved(search)[0].names == ()
+    copy = copied(search)
+    np.testing.assert_array_equal(copy.predict_proba(X), search.predict_proba(X))
+    for name, frozen in draws.items():
+        kept = copy.param_distributions[name]
+        assert kept.rvs(random_state=1) == frozen.rvs(random_state=1)
+        assert kept.support() == frozen.support()
 
 
 def test_functions_that_compute_on_arrays_need_no_permission(saved, copied):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-import datetime
+import datetime as dt
 import decimal
 import re
 
@@ -31,7 +31,7 @@ ARRAYS = hnp.arrays(
 )
 OTHERS = st.one_of(
     st.dates(),
-    st.datetimes(timezones=st.just(datetime.UTC)),
+    st.datetimes(timezones=st.just(dt.UTC)),
     st.timedeltas(),
     st.decimals(allow_nan=False),
     st.builds(range, st.integers(0, 5), st.integers(5, 9)),

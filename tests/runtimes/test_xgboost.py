@@ -114,7 +114,7 @@ def test_an_opened_artifact_predicts_as_the_live_booster(tmp_path):
 
 
 def test_features_that_the_booster_does_not_know_are_an_error_of_the_model():
-    with pytest.raises(ModelError, match="XGBoost|feature"):
+    with pytest.raises(ModelError, match=r"XGBoost|feature"):
         predict(categorical(), X[:, :2])
 
 

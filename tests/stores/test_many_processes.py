@@ -68,7 +68,7 @@ with OciLayout(Path(sys.argv[1])).stage() as stage, stage.open("w", "weight") as
 """
     subprocess.run([sys.executable, "-c", code, str(store.root)], check=False)
     private = store.root / ".vitrify"
-    assert len(list(private.glob("stage-*"))) == 1
+    assert len(list(private.glob("stage-*"))) == 2, "a directory and its lock"
     collect(store)
     assert list(private.glob("stage-*")) == []
 

@@ -176,6 +176,16 @@ def test_a_manifest_of_what_was_not_staged_is_refused(store):
     assert list(store.digests()) == []
 
 
+def test_what_was_staged_and_is_not_in_the_manifest_is_not_committed(store):
+    with store.stage() as stage:
+        for name in ("w", "scratch"):
+            with stage.open(name, "weight") as stream:
+                stream.write(name.encode())
+        digest = stage.commit(lambda files: build(tuple(file for file in files if file.filepath == "w")), None)
+    assert contents(store, digest) == {"w": b"w"}
+    assert Digest.of(b"scratch") not in set(store.digests())
+
+
 def test_a_manifest_larger_than_registries_take_is_refused(store):
     def huge(files):
         manifest, config = build(files)

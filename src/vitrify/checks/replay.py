@@ -50,6 +50,7 @@ class Replay:
         return report.replace(details={"runtime": runtime, **report.details, "changed": changes(subject.document)})
 
 
+@np.errstate(all="ignore")
 def replay_session(session: Session, inputs: Arrays, expected: Arrays, tolerance: Tolerance | None = None) -> Report:
     """Run inputs and hold the answers against what was expected."""
     try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from vitrify.core import progress
 from vitrify.core.attestation import TRIAL
@@ -33,7 +34,7 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, titl
     """Print a table; numbers of bytes and the like are already text."""
     table = Table(*columns, title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
     for row in rows:
-        table.add_row(*(str(cell) for cell in row))
+        table.add_row(*(Text(str(cell)) for cell in row))
     Console(soft_wrap=not sys.stdout.isatty()).print(table)
 
 

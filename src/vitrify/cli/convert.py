@@ -39,7 +39,7 @@ def command(
     from vitrify.cli import _data
     from vitrify.cli._render import progress_bars, show_sealed
     from vitrify.core.errors import CheckFailedError
-    from vitrify.transforms import convert
+    from vitrify.transforms.conversion import convert
 
     where = open_store(store)
     if dry_run:
@@ -64,7 +64,7 @@ def _show_plan(reference: str, target: str, store: Any, options: dict[str, Any],
     from vitrify.artifacts import open_artifact
     from vitrify.cli._render import show_json
     from vitrify.core.wire import to_builtins
-    from vitrify.transforms import foresee
+    from vitrify.transforms.conversion import foresee
 
     road, problems = foresee(
         open_artifact(reference, store=store), target, fidelity=options["fidelity"], allow=options["allow"]

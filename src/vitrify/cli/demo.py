@@ -94,7 +94,7 @@ def _job(
     from vitrify.artifacts import save
     from vitrify.checks.parity.picture import html, svg, text
     from vitrify.cli._render import progress_bars, show_sealed
-    from vitrify.transforms import convert
+    from vitrify.transforms.conversion import convert
 
     with progress_bars():
         source = save(model, name, example=example, store=store, **options)

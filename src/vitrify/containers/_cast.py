@@ -95,9 +95,9 @@ def _exact(data: Array, target: np.dtype[Any], name: str) -> Array:
     if name == "bfloat16":
         kept &= np.ascontiguousarray(result).view(np.uint32) & 0xFFFF == 0
     if not kept.all():
-        bad = np.flatnonzero(~kept)
-        first = data.ravel()[bad[0]]
-        what = f"{found(data)} with {bad.size} values that {name} cannot hold, such as {first!s} at {bad[0]}"
+        bad = np.argwhere(~kept)
+        first = f"{data[tuple(bad[0])]!s} in row {bad[0][0]}" if data.ndim else str(data)
+        what = f"{found(data)}, {len(bad)} of {data.size} values not exact in {name} ({first})"
         raise CastError(what, f"round or convert it to {name} yourself")
     return result
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vitrify.containers._values import as_array, from_list
-from vitrify.containers.numpy import NumpyContainer, native, plain
+from vitrify.containers._values import as_array, describe, from_list
+from vitrify.containers.numpy import native, native_dtype, plain
 from vitrify.core.catalog import catalog
 from vitrify.core.errors import SignatureError
 
@@ -31,11 +31,12 @@ def describe_part(name: str, value: Any, *, key: Key = None) -> Field:
     """
     kind = _kind(name, value)
     if kind == "torch":
-        [field] = catalog().load("container", "torch").fields(value)
+        field: Field = catalog().load("container", "torch").fields(value)[0]
         return field.replace(name=name, key=key, container_dtype="torch")
-    array = value if kind == "numpy" else part_array(name, value, None)
-    [field] = NumpyContainer().fields(array)
-    return field.replace(name=name, key=key, container_dtype=field.container_dtype if kind == "numpy" else kind)
+    if kind == "numpy":
+        array = as_array(value)
+        return describe(name, array).replace(key=key, container_dtype=native_dtype(array))
+    return describe(name, part_array(name, value, None)).replace(key=key, container_dtype=kind)
 
 
 def part_array(name: str, value: Any, field: Field | None) -> Array:

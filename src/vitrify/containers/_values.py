@@ -26,13 +26,19 @@ _KINDS: tuple[tuple[str, tuple[type, ...]], ...] = (
     ("float", (float, np.floating)),
     ("none", (type(None),)),
 )
-_FLOATS = (float, np.floating)
+_NA = "NAType"  # pandas.NA, which answers every comparison with itself
 _REMEDY = "turn it into numbers or text first"
 
 
 def as_array(data: Any) -> Array:
-    """Return a plain or a masked array: other subclasses, such as the matrix, behave in their own way."""
-    return data if isinstance(data, np.ma.MaskedArray) else np.asarray(data)
+    """Return a plain or a masked array, in which pandas.NA is None.
+
+    Other subclasses, such as the matrix, behave in their own way and become plain.
+    """
+    array = data if isinstance(data, np.ma.MaskedArray) else np.asarray(data)
+    if array.dtype.kind != "O" or _NA not in kinds_of(array):
+        return array
+    return put(array, np.reshape([type(value).__name__ == _NA for value in array.flat], array.shape), None)
 
 
 def storage(dtype: str) -> np.dtype[Any]:
@@ -57,10 +63,13 @@ def from_list(values: Sequence[Any], *, name: str, dtype: str | None = None) -> 
         SignatureError: The nested lists are ragged.
     """
     try:
-        array = np.array(values, dtype=object)
-    except ValueError as error:
-        msg = f"{name}: nested lists of different lengths make no array ({error})"
-        raise SignatureError(msg, remedy="pad them to one length") from error
+        array = as_array(np.array(values, dtype=object))
+        ragged = bool(kinds_of(array) & {"list", "tuple"})
+    except ValueError:  # so NumPy says it of arrays
+        ragged = True
+    if ragged:
+        msg = f"{name}: nested lists of different lengths make no array"
+        raise SignatureError(msg, remedy="pad them to one length")
     settled = settle(array)
     if settled.dtype == np.float64 and dtype in {"float16", "bfloat16", "float32"}:
         with np.errstate(over="ignore"):
@@ -98,8 +107,11 @@ def _fitting(values: list[Any]) -> list[np.dtype[Any]]:
 
 
 def _as_floats(array: Array, values: list[Any]) -> Array:
-    floats = [np.nan if value is None else float(value) for value in values]
-    if any(isinstance(v, int) and int(f) != v for v, f in zip(values, floats, strict=True)):
+    try:
+        floats = [np.nan if value is None else float(value) for value in values]
+    except OverflowError:
+        return array
+    if any(isinstance(v, int | np.integer) and int(f) != v for v, f in zip(values, floats, strict=True)):
         return array
     return np.array(floats, np.float64).reshape(array.shape)
 
@@ -122,13 +134,11 @@ def kinds_of(array: Array) -> set[str]:
 
 
 def _kind(cls: type) -> str:
-    if cls.__name__ == "NAType":  # pandas.NA
-        return "none"
     return next((kind for kind, bases in _KINDS if issubclass(cls, bases)), cls.__name__)
 
 
 def missing(array: Array) -> Array:
-    """Return where values are missing: masked, NaN, NaT, None or pandas' NA."""
+    """Return where values are missing: masked, NaN, NaT or None. Objects are numbers, text, bytes or None."""
     if isinstance(array, np.ma.MaskedArray):
         return np.asarray(np.ma.getmaskarray(array))
     if array.dtype.kind in "fc":
@@ -137,12 +147,8 @@ def missing(array: Array) -> Array:
         return np.asarray(np.isnat(array))
     if array.dtype.kind != "O":
         return np.zeros(array.shape, np.bool_)
-    gaps = (_is_gap(value) for value in array.ravel().tolist())
-    return np.fromiter(gaps, np.bool_, array.size).reshape(array.shape)
-
-
-def _is_gap(value: Any) -> bool:
-    return value is None or (isinstance(value, _FLOATS) and value != value) or type(value).__name__ == "NAType"  # noqa: PLR0124 (NaN is the only value unequal to itself)
+    # Compared in C: of all that an array of objects may hold, NaN alone is unequal to itself.
+    return np.asarray((array != array) | (array == None), np.bool_)  # noqa: E711, PLR0124 (for each value)
 
 
 def put(array: Array, where: Array, value: object) -> Array:

@@ -21,7 +21,7 @@ import pandas as pd
 
 from vitrify.containers._labels import encodable, label, named, names
 from vitrify.containers._match import gather
-from vitrify.containers._values import all_fields, describe, kinds_of, missing, put
+from vitrify.containers._values import all_fields, as_array, describe, missing, put
 from vitrify.containers.numpy import with_nan
 from vitrify.core.errors import SignatureError
 
@@ -66,8 +66,16 @@ class PandasContainer:
         if (fields[0].container_dtype or "").startswith(_SERIES):
             return columns[0].rename(label(fields[0]))
         frame = pd.DataFrame(dict(enumerate(columns)))
-        frame.columns = pd.Index([label(field) for field in fields])  # all tuples: a MultiIndex, as pandas itself does
+        frame.columns = _index([label(field) for field in fields])
         return frame
+
+
+def _index(labels: list[Any]) -> Any:
+    """Return the columns' index; tuples of one length make a MultiIndex, as pandas itself does."""
+    kinds = {len(value) if isinstance(value, tuple) else type(value) for value in labels}
+    if len(kinds) == 1:
+        return pd.Index(labels)
+    return pd.Index(labels, dtype=object, tupleize_cols=False)  # else pandas makes None NaN, and 1 and 0.5 floats
 
 
 def _read(_name: str, column: Any, _field: Field | None) -> Array:
@@ -78,7 +86,7 @@ def _field(name: str, key: Key, column: Any) -> Field:
     """Describe one column."""
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
-        labels = _plain(dtype.categories.to_numpy())
+        labels = as_array(dtype.categories.to_numpy())
         field = describe(name, labels)
         values = list(labels) if labels.dtype.kind in "mM" else labels.tolist()
         categories = tuple(_category(name, value) for value in values)
@@ -90,9 +98,22 @@ def _field(name: str, key: Key, column: Any) -> Field:
             nullable=bool(column.isna().any()),
             container_dtype=native,
         )
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        _require_name(name, dtype)
     field = describe(name, _array(column))
     nullable = field.nullable or str(dtype) in _EXTENSION
     return field.replace(key=key, container_dtype=str(dtype), nullable=nullable)
+
+
+def _require_name(name: str, dtype: Any) -> None:
+    """Refuse a time zone that is no more than a file or a setting of this machine."""
+    try:
+        known = pd.api.types.pandas_dtype(str(dtype)) == dtype
+    except TypeError:
+        known = False
+    if not known:
+        msg = f"{name}: the time zone {dtype.tz} has no name that another machine knows"
+        raise SignatureError(msg, remedy="convert it: frame[column].dt.tz_convert('UTC')")
 
 
 def _category(name: str, value: Any) -> Scalar:
@@ -114,7 +135,7 @@ def _array(column: Any) -> Array:
     if str(dtype) in _EXTENSION:
         return _masked(column)
     if isinstance(dtype, pd.StringDtype | np.dtype):
-        return _plain(column.to_numpy(dtype=object) if isinstance(dtype, pd.StringDtype) else column.to_numpy())
+        return as_array(column.to_numpy(dtype=object if isinstance(dtype, pd.StringDtype) else None))
     msg = f"column {column.name!r}: pandas type {dtype} cannot be kept"
     raise SignatureError(msg, remedy="convert it first, for example with .astype(str) or .sparse.to_dense()")
 
@@ -122,7 +143,7 @@ def _array(column: Any) -> Array:
 def _labels(column: Any) -> Array:
     """Return the labels of a categorical column."""
     codes = column.cat.codes.to_numpy()
-    labels = _plain(column.cat.categories.to_numpy())
+    labels = as_array(column.cat.categories.to_numpy())
     gaps = codes < 0
     if not len(labels):
         return np.full(len(codes), None, object)
@@ -140,26 +161,25 @@ def _masked(column: Any) -> Array:
     return np.where(gaps, dtype.type(np.nan), data) if dtype.kind == "f" else np.ma.MaskedArray(data, mask=gaps)
 
 
-def _plain(array: Array) -> Array:
-    """Return an array in which pandas.NA is None."""
-    if array.dtype.kind != "O" or "none" not in kinds_of(array):
-        return array
-    return put(array, np.fromiter((value is pd.NA for value in array), np.bool_, array.size), None)
-
-
 def _column(array: Array, field: Field) -> Any:
     """Return one column as pandas has it."""
     native = (field.container_dtype or field.dtype).removeprefix(_SERIES)
     if field.categories is not None:
         return pd.Series(_categorical(array, field, native))
     if native in _EXTENSION:
-        return pd.Series(pd.array(put(array, missing(array), None), dtype=native))
+        return pd.Series(_extension(array))
     if native == "object":
         return pd.Series(array.copy() if array.dtype.kind == "O" else put(array, missing(array), np.nan), dtype=object)
     if isinstance(array, np.ma.MaskedArray):
         return pd.Series(with_nan(array) if array.mask.any() else array.data.copy())
     column = pd.Series(array.copy(), dtype=native if native in {"str", "string"} else None)
     return column.dt.tz_localize("UTC").astype(native) if "," in native else column
+
+
+def _extension(array: Array) -> Any:
+    """Return one of pandas' arrays that have a mask; a constructor of theirs takes our mask as it is."""
+    kinds = {"b": pd.arrays.BooleanArray, "f": pd.arrays.FloatingArray}
+    return kinds.get(array.dtype.kind, pd.arrays.IntegerArray)(np.ma.getdata(array).copy(), missing(array).copy())
 
 
 def _categorical(array: Array, field: Field, native: str) -> Any:
@@ -169,7 +189,10 @@ def _categorical(array: Array, field: Field, native: str) -> Any:
         index = index.astype(field.dtype)
     gaps = missing(array)
     values = pd.Index(np.ma.getdata(array)[~gaps], dtype=index.dtype)
-    index = pd.Index([*index, *values[~values.isin(index)].unique()], dtype=index.dtype)
+    found = index.get_indexer(values)
+    if (unseen := found < 0).any():
+        index = pd.Index([*index, *values[unseen].unique()], dtype=index.dtype)
+        found = index.get_indexer(values)
     codes = np.full(array.shape, -1, np.int64)
-    codes[~gaps] = index.get_indexer(values)
+    codes[~gaps] = found
     return pd.Categorical.from_codes(codes, categories=index, ordered=field.ordered)

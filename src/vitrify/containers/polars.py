@@ -60,8 +60,8 @@ def _field(name: str, key: Key, column: pl.Series) -> Field:
         return field.replace(dtype="string", container_dtype="Enum", categories=tuple(dtype.categories.to_list()))
     if isinstance(dtype, pl.Categorical):
         return field.replace(dtype="string", container_dtype="Categorical")
-    if isinstance(dtype, pl.String):
-        return field.replace(dtype="string")
+    if isinstance(dtype, pl.String | pl.Binary):
+        return field.replace(dtype="string" if isinstance(dtype, pl.String) else "bytes")
     if isinstance(dtype, pl.Datetime) and dtype.time_zone:
         return field.replace(container_dtype=f"{_ZONE}{dtype.time_zone}")
     return field

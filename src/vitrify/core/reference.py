@@ -11,8 +11,8 @@ from vitrify.core.errors import UsageError
 
 DEFAULT_TAG = "latest"
 
-_NAME = re.compile(r"[a-z0-9]+(?:[._/-][a-z0-9]+)*", re.IGNORECASE)
-_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+_NAME = re.compile(r"[a-z0-9]+(?:[._/-][a-z0-9]+)*", re.IGNORECASE | re.ASCII)
+_TAG = re.compile(r"(?=.{1,128}$)[A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*")
 _SCHEMES = ("oci://", "s3://", "hf://")
 _MAX_NAME = 200
 
@@ -66,10 +66,11 @@ def name(text: str) -> str:
     """
     base, _, tag = text.partition(":")
     tag = tag or DEFAULT_TAG
-    if len(base) > _MAX_NAME or not _NAME.fullmatch(base) or not _TAG.fullmatch(tag):
+    bad = len(base) > _MAX_NAME or base == "sha256"  # which would read as a digest
+    if bad or not _NAME.fullmatch(base) or not _TAG.fullmatch(tag):
         msg = (
             f"not a valid artifact name: {text!r} (expected letters, digits and single . _ - / between them, "
-            "and a tag of at most 128 letters, digits, . _ - after a colon)"
+            "and after a colon a tag of the same, of at most 128 characters)"
         )
         raise UsageError(msg, remedy="for example: churn, team/churn:1.2.0")
     return f"{base}:{tag}"

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 _HEAD = b"tree\nversion="
 _END = b"\nend of trees\n"
-_TREE = re.compile(rb"^Tree=(\d+)\r?$", re.MULTILINE)
+_TREE = re.compile(rb"^Tree=(.*)$", re.MULTILINE)
+_NUMBERS = re.compile(rb"(?:[-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|inf|nan)(?: +|$))*")
 _CATEGORIES = b"\npandas_categorical:"
 _CATEGORICAL = 1
 """The bit of ``decision_type`` that says that a threshold is a place in the list of categories."""
@@ -87,7 +88,11 @@ def categories(data: bytes) -> list[list[Any]] | None:
 def _parse(data: bytes, where: str) -> LightGBMModel:
     end = data.find(_END)
     _expect(is_lightgbm(data) and end >= 0 and b"\0" not in data, where, "text from 'tree' to 'end of trees'")
-    starts = [match.start() for match in _TREE.finditer(data, 0, end)]
+    marks = list(_TREE.finditer(data, 0, end))
+    starts = [mark.start() for mark in marks]
+    _expect(
+        [mark[1].rstrip() for mark in marks] == [b"%d" % index for index in range(len(marks))], where, "trees in order"
+    )
     header = _fields(data[: starts[0] if starts else end])
     names = tuple(header["feature_names"].decode().split(" "))
     features = int(header["max_feature_idx"]) + 1
@@ -133,6 +138,8 @@ def _check_sizes(sizes: bytes | None, starts: list[int], end: int, where: str) -
 
 
 def _check_tree(tree: dict[str, bytes], features: int, where: str) -> None:
+    # LightGBM ends the process at a word that is no number, because it reads trees in parallel.
+    _expect(all(_NUMBERS.fullmatch(value.strip(b" ")) for value in tree.values()), where, "numbers only")
     leaves = int(tree["num_leaves"])
     _expect(leaves > 0 and _count(tree["leaf_value"]) == leaves, where, "a value for each leaf")
     if tree.get("is_linear") == b"1":

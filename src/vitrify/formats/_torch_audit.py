@@ -120,16 +120,17 @@ def _operator(target: str) -> set[str]:
     return set() if own else {target}
 
 
-def _expression(text: str) -> None:
+def _expression(source: str) -> None:
     """Accept arithmetic over symbols, as SymPy writes it: ``Mul(Integer(2), Symbol('s0', integer=True))``."""
-    if len(text) > _MAX_EXPRESSION:
-        _refuse("expression", text[:100])
-    for node in ast.walk(ast.parse(text, mode="eval")):
+    if len(source) > _MAX_EXPRESSION:
+        _refuse("expression", source[:100])
+    for node in ast.walk(ast.parse(source, mode="eval")):
         match node:
             case ast.Name(id=name):
                 known = name in _FUNCTIONS or bool(_SYMBOL.fullmatch(name))
             case ast.Constant(value=value):
-                known = isinstance(value, bool | int | float) or bool(isinstance(value, str) and _LITERAL.fullmatch(value))
+                text = value if isinstance(value, str) else "0"
+                known = isinstance(value, bool | int | float | str) and bool(_LITERAL.fullmatch(text))
             case ast.keyword(value=value):
                 known = isinstance(value, ast.Constant) and isinstance(value.value, bool)
             case ast.Call(func=ast.Name(id=name), args=arguments):
@@ -137,7 +138,7 @@ def _expression(text: str) -> None:
             case _:
                 known = isinstance(node, _ARITHMETIC) and not isinstance(node, ast.Pow)
         if not known:
-            _refuse("expression", text)
+            _refuse("expression", source)
 
 
 def _small(exponent: ast.expr) -> bool:

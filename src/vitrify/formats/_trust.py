@@ -14,7 +14,7 @@ packages below are imported to find out what a name is; any other is imported af
 from __future__ import annotations
 
 import importlib
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from vitrify.core.errors import MalformedError
@@ -137,6 +137,8 @@ _CALL = frozenset(
         "pandas.core.indexes.range.RangeIndex",
         "pandas.core.series.Series",
         "re.compile",
+        "scipy.stats._distn_infrastructure.rv_continuous_frozen",
+        "scipy.stats._distn_infrastructure.rv_discrete_frozen",
         "sklearn.utils._bunch.Bunch",
         "uuid.UUID",
         "zoneinfo.ZoneInfo",
@@ -229,17 +231,16 @@ def untrusted(names: Iterable[Name]) -> tuple[str, ...]:
     return tuple(sorted({name.dotted for name in set(names) if not trusted(name)}))
 
 
-@cache
+@lru_cache(maxsize=4096)
 def trusted(name: Name) -> bool:
     """Say whether a name may be used in this way by any file."""
     if name.use == "call":
         return name.dotted in _CALL
     if name.use == "state":
         return name.dotted in _STATE or _is_model_class(name)
-    lists = (_CALL, _STATE, _REFER, _PICKLE_ONLY if name.use == "pickle" else ())
-    return (
-        any(name.dotted in names for names in lists) or _is_model_class(name) or _is_function(name) or _is_numpy(name)
-    )
+    lists = (_CALL, _STATE, _REFER, _PICKLE_ONLY if name.use == "pickle" else frozenset())
+    rules = (_is_model_class, _is_function, _is_numpy, _is_distribution)
+    return any(name.dotted in names for names in lists) or any(rule(name) for rule in rules)
 
 
 def resolve(module: str, name: str) -> Any:
@@ -283,6 +284,13 @@ def _is_numpy(name: Name) -> bool:
         return False
     value = _look(Name(home, name.name, "refer"))
     return isinstance(value, np.ufunc) or (isinstance(value, type) and issubclass(value, np.generic))
+
+
+def _is_distribution(name: Name) -> bool:
+    """A distribution of scipy.stats, which a randomised search draws from."""
+    if name.module != "scipy.stats":
+        return False
+    return any(base.__name__ == "rv_generic" for base in type(_look(name)).__mro__)
 
 
 def _look(name: Name) -> Any:

@@ -22,7 +22,19 @@ if TYPE_CHECKING:
 
 _MAX_FEATURES = 2**31
 _MAX_GROUPS = 2**20
-_OF_NODE = ("right_children", "split_indices", "split_conditions", "default_left", "sum_hessian", "loss_changes")
+_MAX_CATEGORIES = 2**24
+"""XGBoost's own limit: categories travel as 32-bit floats."""
+_NONE = -1
+_NO_PARENT = (-1, 2**31 - 1)
+_OF_NODE = (
+    "right_children",
+    "parents",
+    "split_indices",
+    "split_conditions",
+    "default_left",
+    "sum_hessian",
+    "loss_changes",
+)
 _CATEGORIES = ("categories_nodes", "categories_segments", "categories_sizes")
 
 
@@ -124,6 +136,7 @@ def _check_booster(booster: dict[str, Any], model: XGBoostModel, learner: dict[s
         _expect(right, where, "iterations that cover the trees")
     if model.booster == "dart":
         _expect(len(booster["weight_drop"]) == model.trees, where, "a weight for each tree")
+    _check_encoding(content.get("cats", {}), model.features, where)
     for index, tree in enumerate(content["trees"]):
         _check_tree(tree, model.features, f"{where}: tree {index}")
 
@@ -133,16 +146,21 @@ def _check_tree(tree: dict[str, Any], features: int, where: str) -> None:
     count = len(left)
     _expect(count == int(tree["tree_param"]["num_nodes"]) and count > 0, where, "as many nodes as it says")
     _expect(all(len(tree[name]) == count for name in _OF_NODE), where, "one value a node")
-    split = left >= 0
-    _expect(bool(np.all(right[split] >= 0)), where, "two children or none")
+    split = left != _NONE
+    _expect(bool(np.all((left[split] >= 0) & (right[split] >= 0))), where, "two children or none")
     _tree_nodes.check(np.where(split, left, -1), np.where(split, right, -1), where=where)
+    parents, inner = _integers(tree["parents"]), np.flatnonzero(split)
+    known = parents[0] in _NO_PARENT and np.array_equal(parents[left[inner]], inner)
+    _expect(known and np.array_equal(parents[right[inner]], inner), where, "children that know their parent")
     _expect(_within(_integers(tree["split_indices"])[split], features), where, "splits on features that exist")
     width = int(tree["tree_param"].get("size_leaf_vector", 1))
     if width > 1 and "leaf_weights" in tree:
         # The right child of a leaf is the place of its vector.
         _expect(_within(right[~split], len(tree["leaf_weights"]) // width), where, "leaves that exist")
-    elif width > 1:
-        _expect(len(tree["base_weights"]) == count * width, where, "a vector for each node")
+    else:
+        # Before 3.2 the vectors of leaves stood with those of the other nodes.
+        _expect(width == 1 or bool(np.all(right[~split] == _NONE)), where, "leaves without children")
+        _expect(len(tree["base_weights"]) == count * width, where, "a value for each node")
     _check_categories(tree, count, where)
 
 
@@ -152,10 +170,32 @@ def _check_categories(tree: dict[str, Any], count: int, where: str) -> None:
     _expect(len(nodes) == len(starts) == len(sizes) and _within(nodes, count), where, "categories of nodes that exist")
     inside = (starts >= 0) & (sizes >= 0) & (starts <= total) & (sizes <= total - starts)
     _expect(bool(np.all(inside)), where, "categories that exist")
-    _expect(_within(_integers(tree.get("categories", ())), _MAX_FEATURES), where, "categories that are numbers from 0")
+    _expect(_within(_integers(tree.get("categories", ())), _MAX_CATEGORIES), where, "categories that XGBoost can count")
     if "split_type" in tree:
         categorical = np.flatnonzero(_integers(tree["split_type"]))
         _expect(bool(np.isin(categorical, nodes).all()), where, "categories for each categorical split")
+
+
+def _check_encoding(cats: dict[str, Any], features: int, where: str) -> None:
+    """Check the categories of the training frame: for each feature its values, and their places in sorted order."""
+    columns = cats.get("enc", ())
+    ends = _integers(cats.get("feature_segments", ()))
+    if len(columns) == 0:
+        return
+    _expect(
+        len(columns) == features and len(ends) == features + 1 and ends[0] == 0, where, "categories of each feature"
+    )
+    places = _integers(cats["sorted_idx"])
+    _expect(bool(np.all(np.diff(ends) >= 0)) and ends[-1] == len(places), where, "a place for each category")
+    for column, start, end in zip(columns, ends[:-1], ends[1:], strict=True):
+        _expect(np.array_equal(np.sort(places[start:end]), np.arange(end - start)), where, "each category in one place")
+        values = column["values"]
+        if "offsets" in column and end > start:  # text, one after another
+            bounds = _integers(column["offsets"])
+            fits = len(bounds) == end - start + 1 and bounds[0] == 0 and bounds[-1] == len(values)
+            _expect(fits and bool(np.all(np.diff(bounds) >= 0)), where, "text that lies one after another")
+        else:
+            _expect(len(values) == end - start, where, "a value for each category")
 
 
 def _integers(values: Any) -> NDArray[np.int64]:

@@ -112,7 +112,9 @@ def parse(files: Files, entry: Mapping[str, Any]) -> onnx.ModelProto:
         raise MalformedError(msg)
     if outside := sorted(_onnx_external.locations(model) - set(files.names())):
         msg = f"{name}: tensors are said to lie in {outside}, which this artifact does not have"
-        raise MalformedError(msg, remedy="pack the model together with its data files")
+        raise MalformedError(
+            msg, remedy="load it with onnx.load(path), which reads its data files, and save that model"
+        )
     return model
 
 
@@ -134,7 +136,9 @@ def element_type(value: onnx.ValueInfoProto) -> str:
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type":
         return str(kind).removesuffix("_type")
-    return str(onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type).lower())
+    number = value.type.tensor_type.elem_type
+    known = number in onnx.TensorProto.DataType.values()
+    return str(onnx.TensorProto.DataType.Name(number)).lower() if known else str(number)
 
 
 def shape(value: onnx.ValueInfoProto) -> list[int | str | None] | None:

@@ -14,6 +14,7 @@ from vitrify.core.errors import MalformedError, UnsupportedModelError, Untrusted
 from vitrify.core.protocols import Written
 from vitrify.core.report import Finding
 from vitrify.formats import _native_file, _trust
+from vitrify.formats._malformed import refuse
 from vitrify.formats._opcodes import global_names
 from vitrify.formats._trust import Name
 
@@ -61,7 +62,12 @@ class Pickle:
             with path.open("wb") as stream:
                 _dump(model, stream)
             with path.open("rb") as stream:
-                names = _plain(global_names(stream, where=FILE), FILE)
+                found = global_names(stream, where=FILE)
+        if nested := _nested(found):
+            problems = [Finding(place=name, message="is not at the top level of its module") for name in nested]
+            msg = "this pickle would reach through one object to another, which cannot be allowed by name"
+            raise UnsupportedModelError(msg, problems=problems, remedy="move them to the top level of a module")
+        names = [Name(module, name, "pickle") for module, name in found]
         return Written(
             entry={"code": True},
             names=_trust.untrusted(names),
@@ -118,15 +124,14 @@ def _dump(model: Any, stream: BinaryIO) -> None:
 
 def _names(files: Files, where: str) -> frozenset[Name]:
     with files.path(where).open("rb") as stream:
-        return _plain(global_names(stream, where=where), where)
+        found = global_names(stream, where=where)
+    if nested := _nested(found):
+        remedy = "move nested classes and methods to the top level of a module, and save again"
+        refuse(where, f"names that reach through one object to another: {', '.join(nested)}", remedy=remedy)
+    return frozenset(Name(module, name, "pickle") for module, name in found)
 
 
-def _plain(names: frozenset[tuple[str, str]], where: str) -> frozenset[Name]:
-    """Refuse names with dots in them: they reach through one object to another."""
-    for module, name in names:
-        if not name.isidentifier() or not all(part.isidentifier() for part in module.split(".")):
-            msg = f"{where}: {name!r} in module {module!r} is not a plain name"
-            raise MalformedError(
-                msg, remedy="move nested classes and methods to the top level of a module, and save again"
-            )
-    return frozenset(Name(module, name, "pickle") for module, name in names)
+def _nested(names: frozenset[tuple[str, str]]) -> list[str]:
+    """Return those that are no plain name in a plain module."""
+    parts = {(module, name): (*module.split("."), name) for module, name in names}
+    return sorted(f"{module}.{name}" for (module, name), part in parts.items() if not all(map(str.isidentifier, part)))

@@ -5,6 +5,7 @@ size of the signature's named dimensions, and returns tensors, tuples and dicts 
 
 Entry: ``program`` (the graph's file), ``inputs`` (signature names in the order of the program's inputs), ``outputs``
 (shape by name; a size that may change is text), ``kind`` and ``shards`` (the weights, as safetensors keeps them).
+A ``.pt2`` of ``torch.export.save`` is read as well (``file``), as long as nothing in it is pickled.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from vitrify.core.errors import UnsupportedModelError, UsageError
 from vitrify.core.protocols import Written
 from vitrify.formats import _torch_program, _torch_trace
-from vitrify.formats._safetensors_read import describe_tensors, read_tensors
+from vitrify.formats._safetensors_read import read_tensors
 from vitrify.formats._safetensors_write import write_tensors
+from vitrify.formats._torch_archive import is_archive, read_archive
 from vitrify.formats._torch_audit import audit
 
 if TYPE_CHECKING:
@@ -35,25 +37,29 @@ class TorchExport:
     """The format of PyTorch modules."""
 
     def detect(self, path: Path) -> bool:
-        """Say whether this is a directory with a program and its weights, or the program's own file."""
+        """Say whether this is a directory with a program and its weights, a program's own file, or a ``.pt2``."""
         file = path / PROGRAM if path.is_dir() else path
         try:
             with file.open("rb") as stream:
-                return stream.read(_HEAD).lstrip().startswith(b'{"graph_module":')
+                head = stream.read(_HEAD).lstrip()
         except OSError:
             return False
+        return head.startswith(b'{"graph_module":') or is_archive(file)
 
     def describe(self, files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Return inputs, outputs, operators with their counts, and the weights; nothing is run."""
-        graph, foreign = audit(files.read(_program(entry)), where=_program(entry))
-        weights = describe_tensors(files, entry)
+        name, text, weights = _parts(files, entry)
+        graph, foreign = audit(text, where=name)
+        specs = graph["graph_module"]["signature"]["input_specs"]
+        arguments = [spec["user_input"]["arg"]["as_tensor"]["name"] for spec in specs if "user_input" in spec]
+        unique = {id(tensor): tensor.nbytes for tensor in weights.values()}
         return {
-            "inputs": list(entry.get("inputs", ())),
+            "inputs": list(entry.get("inputs", arguments)),
             "outputs": dict(entry.get("outputs", {})),
             "operators": dict(sorted(Counter(_targets(graph["graph_module"]["graph"])).items())),
             "foreign_operators": sorted(foreign),
             "torch": graph.get("torch_version"),
-            "weights": {"count": len(weights["tensors"]), "bytes": weights["bytes"], "tied": weights["tied"]},
+            "weights": {"count": len(unique), "bytes": sum(unique.values()), "tied": len(weights) - len(unique)},
         }
 
     def write(self, model: Any, sink: Sink, example: Example | None) -> Written:
@@ -96,15 +102,18 @@ class TorchExport:
 
 def read_program(files: Files, entry: Mapping[str, Any], allow: Allow) -> torch.export.ExportedProgram:
     """Return the exported program itself, as converters need it; see :meth:`TorchExport.read`."""
-    name = _program(entry)
-    graph, foreign = audit(files.read(name), where=name)
+    name, text, weights = _parts(files, entry)
+    graph, foreign = audit(text, where=name)
     allow.require(foreign, what=name)
-    weights = read_tensors(files, {**entry, "kind": "torch"})
     return _torch_program.load(graph, weights, where=name)
 
 
-def _program(entry: Mapping[str, Any]) -> str:
-    return str(entry.get("program", PROGRAM))
+def _parts(files: Files, entry: Mapping[str, Any]) -> tuple[str, bytes, dict[str, torch.Tensor]]:
+    """Return the name and text of the graph, and the tensors: from our own layout, or from a ``.pt2``."""
+    if "file" in entry:
+        return entry["file"], *read_archive(files.path(entry["file"]), where=entry["file"])
+    name = str(entry.get("program", PROGRAM))
+    return name, files.read(name), read_tensors(files, {**entry, "kind": "torch"})
 
 
 def _targets(value: Any) -> list[str]:

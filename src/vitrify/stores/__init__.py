@@ -9,7 +9,8 @@
 >>> ArtifactFiles(store, manifest).map("model.onnx")           # checked, memory-mapped, nothing copied
 
 ``attach`` keeps an attestation beside an artifact and ``attestations`` returns them; ``export`` and ``import_``
-carry an artifact in one file; ``collect`` deletes what nothing leads to; ``fsck`` hashes everything again.
+carry an artifact in one file; ``collect`` deletes what nothing leads to; ``fsck`` hashes a whole store again, and
+``rehash`` one artifact.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING
 from vitrify.core.errors import ReferenceNotFoundError
 from vitrify.stores.archive import export, import_
 from vitrify.stores.files import ArtifactFiles, read_manifest
-from vitrify.stores.fsck import fsck
+from vitrify.stores.fsck import fsck, rehash
 from vitrify.stores.garbage import Collected, collect
 from vitrify.stores.oci_layout import OciLayout, default_root
 from vitrify.stores.referrers import attach, attestations, referrers
@@ -42,6 +43,7 @@ __all__ = [
     "open_store",
     "read_manifest",
     "referrers",
+    "rehash",
 ]
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _SPACE = "free some disk space (vitrify gc removes what nothing leads to), then run it again"
 _ACCESS = "make it writable for this user, or choose another place for the store: set VITRIFY_HOME"
-_PLACE = "move away the file that stands where a directory is needed, or set VITRIFY_HOME"
+_PLACE = "move away what stands in the way, or choose another place for the store: set VITRIFY_HOME"
 _REMEDIES = {
     errno.ENOSPC: _SPACE,
     errno.EDQUOT: _SPACE,
@@ -26,6 +26,8 @@ _REMEDIES = {
     errno.EROFS: _ACCESS,
     errno.ENOTDIR: _PLACE,
     errno.EEXIST: _PLACE,
+    errno.EISDIR: _PLACE,
+    errno.ENOENT: "make the directory first (mkdir -p)",
     errno.EMFILE: "raise the limit on open files (ulimit -n), then run it again",
     errno.EIO: "check the disk: the operating system could not read or write it",
 }
@@ -95,15 +97,15 @@ def write_all(descriptor: int, data: bytes | memoryview) -> None:
 
 @contextmanager
 def locked(path: Path, *, shared: bool = False, wait: bool = True) -> Iterator[None]:
-    """Hold an advisory lock on a file or a directory; the kernel lets go of it when the process dies.
+    """Hold an advisory lock on a file; the kernel lets go of it when the process dies.
 
     It is unlocked and not only closed, because a child forked meanwhile shares the open file.
 
     Raises:
-        FileNotFoundError: There is no such file or directory.
+        FileNotFoundError: There is no such file.
         BlockingIOError: Another holds it, and ``wait`` is false.
     """
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY if shared else os.O_RDWR)  # NFS wants it so
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
         try:

@@ -18,6 +18,8 @@ from vitrify.core.manifest import FILEPATH
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+_FILE = "file "
+
 
 @dataclass(frozen=True)
 class References:
@@ -50,7 +52,11 @@ def references(document: bytes, *, where: str) -> References:
         raise MalformedError(msg)
     subject = next((digest for digest, _ in _descriptors(raw.pop("subject", None))), None)
     manifests = tuple(digest for digest, _ in _descriptors(raw.get("manifests")))
-    return References(dict(_descriptors(raw)), manifests, subject)
+    content: dict[Digest, str] = {}
+    for digest, label in _descriptors(raw):  # one content may be many things; to people it is a file first
+        if digest not in content or label.startswith(_FILE):
+            content[digest] = label
+    return References(content, manifests, subject)
 
 
 def closure(load: Callable[[Digest], bytes], root: Digest) -> dict[Digest, str]:
@@ -94,7 +100,7 @@ def with_referrers(
     alive = dict(alive)
     while ready := [digest for digest, subject in about.items() if subject in alive and digest not in alive]:
         for digest in ready:
-            alive |= closed(digest)
+            alive = closed(digest) | alive
     return alive
 
 
@@ -121,4 +127,4 @@ def _digest(text: object) -> Digest | None:
 def _label(descriptor: dict[str, Any]) -> str:
     annotations = descriptor.get("annotations")
     path = annotations.get(FILEPATH) if isinstance(annotations, dict) else None
-    return f"file {path}" if isinstance(path, str) else str(descriptor.get("mediaType", "content"))
+    return f"{_FILE}{path}" if isinstance(path, str) else str(descriptor.get("mediaType", "content"))

@@ -130,9 +130,10 @@ class DiskStage:
         """
         manifest, config = build(self.descriptors())
         self.add(config)
-        staged = {str(digest) for digest in self.blobs()}
-        if absent := [item.digest for item in manifest.referenced() if item.digest not in staged]:
-            msg = f"the manifest refers to content that was not written to this stage: {', '.join(absent)}"
+        needed = {item.content for item in manifest.referenced()}
+        if absent := needed - self.blobs().keys():
+            listed = ", ".join(map(str, sorted(absent)))
+            msg = f"the manifest refers to content that was not written to this stage: {listed}"
             raise UsageError(msg)
         data = manifest.to_json()
         if len(data) > MAX_MANIFEST_BYTES:
@@ -142,7 +143,8 @@ class DiskStage:
         entry = Descriptor(
             media_type=MANIFEST_TYPE, digest=str(digest), size=len(data), artifact_type=manifest.artifact_type
         )
-        self.publish([(entry, name)])
+        blobs = self.blobs()
+        self._publish({blob: blobs[blob] for blob in (*needed, digest)}, [(entry, name)])
         return digest
 
     def publish(self, entries: Sequence[Entry]) -> None:

@@ -82,10 +82,10 @@ class Verified:
             self._remember(digest, after)
 
     def compact(self, keep: Container[str]) -> None:
-        """Forget every blob whose hex digest is not in ``keep``."""
+        """Forget every blob whose hex digest is not in ``keep``. The store's index lock must be held."""
         with self._lock:
             lines = [_line(name, state) for name, state in self._parse().items() if name in keep]
-            temporary = self._path.with_suffix(f".{os.getpid()}")
+            temporary = self._path.with_name(f"tmp-{os.getpid()}")
             with contextlib.suppress(OSError):
                 temporary.write_bytes(b"".join(lines))
                 temporary.replace(self._path)

@@ -1,4 +1,4 @@
-"""Checking a whole store: every byte is hashed again, whatever is remembered about it."""
+"""Checking a store, or an artifact: every byte is hashed again, whatever is remembered about it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from vitrify.core.progress import track
 from vitrify.core.report import Finding, Report
 from vitrify.stores._graph import closure
 from vitrify.stores._verified import RESTORE
-from vitrify.stores.files import read_document
+from vitrify.stores.files import BlobFiles, read_document
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from vitrify.core.digest import Digest
+    from vitrify.core.manifest import Manifest
     from vitrify.stores.oci_layout import OciLayout
 
 
@@ -45,11 +48,25 @@ def fsck(store: OciLayout) -> Report:
                 continue
             seen |= content.keys()
             for digest, label in content.items():
-                if error_ := damaged.get(digest):
-                    findings.append(_finding(f"{place}: {label}", error_))
+                if damage := damaged.get(digest):
+                    findings.append(_finding(f"{place}: {label}", damage))
                 elif not store.place(digest).is_file():
                     findings.append(Finding(place=f"{place}: {label}", message=f"{digest} is missing", remedy=RESTORE))
         return _report(store, blobs, [*findings, *_loose(damaged, seen)])
+
+
+def rehash(store: OciLayout, manifest: Manifest) -> None:
+    """Hash all that a manifest needs, on all cores, whatever is remembered about it.
+
+    Raises:
+        CorruptError: The content of a file is not what the manifest promises; the message names the file.
+    """
+
+    def hashed(digest: Digest) -> Path:
+        store.verified.hash(store.place(digest), digest)
+        return store.place(digest)
+
+    BlobFiles(hashed, {item.filepath or item.digest: item for item in manifest.referenced()}).verify()
 
 
 def _damaged(store: OciLayout, blobs: list[Digest]) -> dict[Digest, VitrifyError]:

@@ -137,29 +137,28 @@ class OciLayout:
 
     def _sweep_stages(self) -> None:
         """Delete the stages of processes that died."""
-        for directory in (self.root / PRIVATE).glob("stage-*"):
-            with contextlib.suppress(OSError), locked(directory, wait=False):
-                shutil.rmtree(directory, ignore_errors=True)
+        for lock in (self.root / PRIVATE).glob("stage-*.lock"):
+            with contextlib.suppress(OSError), locked(lock, wait=False):
+                shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+                lock.unlink(missing_ok=True)
 
     @contextmanager
     def _stage_directory(self) -> Iterator[Path]:
-        """Make a directory that is locked for as long as its process lives, so that others know."""
-        while True:
-            directory = self.root / PRIVATE / f"stage-{secrets.token_hex(8)}"
-            with ExitStack() as stack:
-                with storing("make a stage"):
-                    directory.mkdir()
-                    try:
-                        stack.enter_context(locked(directory))
-                    except FileNotFoundError:
-                        continue  # a collector saw it before it was locked
-                if not directory.exists():
-                    continue
-                try:
-                    yield directory
-                finally:
-                    shutil.rmtree(directory, ignore_errors=True)
-                return
+        """Make a directory beside a lock that is held for as long as its process lives, so that others know."""
+        directory = self.root / PRIVATE / f"stage-{secrets.token_hex(8)}"
+        lock = directory.with_suffix(".lock")
+        with ExitStack() as stack:
+            with storing("make a stage"):
+                while not lock.exists():  # a collector may see and delete it before it is locked
+                    lock.touch()
+                    with contextlib.suppress(FileNotFoundError):
+                        stack.enter_context(locked(lock))
+                directory.mkdir()
+            try:
+                yield directory
+            finally:
+                shutil.rmtree(directory, ignore_errors=True)
+                lock.unlink(missing_ok=True)
 
     def _publish(self, blobs: Mapping[Digest, Path], entries: Sequence[Entry]) -> None:
         """Move blobs to their places, then list manifests; see the module's text for why this is safe."""
@@ -170,7 +169,7 @@ class OciLayout:
             index = self.index.read()
             for entry, name in entries:
                 index = index.listed(entry) if name is None else index.named(name, entry)
-            with self.index.replaced(index):
+            with self.index.replaced(index), storing("move blobs to their places"):
                 for digest, path in blobs.items():
                     self._settle(digest, path)
                 sync(self._blobs)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from vitrify.core.attestation import ATTESTATION_TYPE, Attestation
 from vitrify.core.digest import Digest
 from vitrify.core.errors import UsageError
-from vitrify.core.manifest import EMPTY_TYPE, MANIFEST_TYPE, MODEL_TYPE, Descriptor, Manifest
+from vitrify.core.manifest import EMPTY_TYPE, INDEX_TYPE, MANIFEST_TYPE, MODEL_TYPE, Descriptor, Manifest
 from vitrify.core.wire import MAX_DOCUMENT_BYTES
 from vitrify.stores._graph import references
 from vitrify.stores._index import unnamed
@@ -43,7 +43,9 @@ def attach(store: Store, subject: Digest | Descriptor, statement: bytes) -> Dige
     if about.hex not in {named.digest.get(about.algorithm) for named in attestation.subject}:
         msg = f"the statement is not about {about} (it is about: {[named.digest for named in attestation.subject]})"
         raise UsageError(msg)
-    target = Descriptor(media_type=MANIFEST_TYPE, digest=str(about), size=len(read_document(store, about)))
+    document = read_document(store, about)
+    is_index = bool(references(document, where=f"manifest {about}").manifests)
+    target = Descriptor(media_type=INDEX_TYPE if is_index else MANIFEST_TYPE, digest=str(about), size=len(document))
 
     def build(files: tuple[Descriptor, ...]) -> tuple[Manifest, bytes]:
         layer = files[0].replace(media_type=ATTESTATION_TYPE, annotations={PREDICATE_TYPE: attestation.predicate_type})

@@ -36,6 +36,7 @@ _FEWEST = 16
 """Rows compared however large one row is."""
 
 
+@np.errstate(all="ignore")
 def compare_sessions(
     candidate: Session,
     source: Session,

@@ -48,7 +48,7 @@ def svg(report: Report) -> str:
     """Return the error distribution of every output as one SVG image that needs nothing else."""
     outputs: dict[str, Any] = report.details.get("outputs", {})
     height, parts = _HEAD, []
-    for name, figures in outputs.items():
+    for name, figures in sorted(outputs.items()):
         parts.append(f'<g transform="translate(0 {height})">{_panel(name, figures)}</g>')
         height += _PANEL if figures["kind"] == "float" else _HEAD
     if not outputs:
@@ -95,7 +95,7 @@ def text(report: Report) -> str:
     """Return the same for a terminal, at most 80 columns wide but for the findings."""
     compared = report.details.get("rows", {}).get("compared", 0)
     lines = [f"{report.check}: {report.verdict}, {compared:,} rows compared"]
-    for name, figures in report.details.get("outputs", {}).items():
+    for name, figures in sorted(report.details.get("outputs", {}).items()):
         lines += ["", f"  {name}: {_summary(figures)}"]
         if figures["kind"] == "float":
             bars = _bars(figures["histogram"])
@@ -190,12 +190,18 @@ def _forgiven(figures: dict[str, Any]) -> str:
 
 
 def _short(value: Any) -> str:
-    return f"{value:.2g}" if isinstance(value, float) else str(value)
+    match value:
+        case float():
+            return f"{value:.2g}"
+        case dict():
+            return ", ".join(f"{key}={item!r}" for key, item in sorted(value.items()))
+        case _:
+            return str(value)
 
 
 def _figures(details: dict[str, Any]) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = []
-    for name, figures in details.get("outputs", {}).items():
+    for name, figures in sorted(details.get("outputs", {}).items()):
         common = (name, f"{figures['rows']:,}", f"{figures['failed']:,}", _forgiven(figures))
         if figures["kind"] == "float":
             bound, absolute, relative = figures["tolerance"], figures["absolute"], figures["relative"]
@@ -217,7 +223,7 @@ def _worst(details: dict[str, Any]) -> list[tuple[Any, ...]]:
 def _probes(details: dict[str, Any]) -> list[tuple[Any, ...]]:
     return [
         (name, f"{counts.get('rows', 0):,}", f"{counts.get('refused', 0):,}", f"{counts.get('failed', 0):,}")
-        for name, counts in details.get("probes", {}).items()
+        for name, counts in sorted(details.get("probes", {}).items())
     ]
 
 

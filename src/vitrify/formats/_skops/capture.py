@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import copyreg
 import functools
 import json
@@ -20,6 +19,7 @@ from vitrify.formats._skops import npy
 from vitrify.formats._skops.node import MAX_DEPTH, Node
 
 if TYPE_CHECKING:
+    import collections
     from collections.abc import Callable, Iterable
 
 _MAX_DEPTH = MAX_DEPTH // 3
@@ -32,6 +32,7 @@ _KEYS = (str, int, float, np.str_, np.integer, np.floating)
 
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, np.ufunc, type(np.mean), type(functools.cache(len)))
 _OPERATORS = (operator.attrgetter, operator.itemgetter, operator.methodcaller)
+_DRAWS = tuple(f"scipy.stats._distn_infrastructure.rv_{kind}_frozen" for kind in ("continuous", "discrete"))
 _NEW: Any = copyreg.__newobj__  # type: ignore[attr-defined]
 _MODULE = "move it to the top level of a module that can be imported, or save with format='pickle'"
 
@@ -67,22 +68,20 @@ class Capture:
 
     def _capture(self, value: Any, path: str) -> Node:
         cls = type(value)
-        for kinds, capture in self._CAPTURES:
-            if cls in kinds if isinstance(kinds, frozenset) else isinstance(value, kinds):
+        if capture := self._EXACT.get(_dotted(cls)):
+            return capture(self, value, path)
+        for kind, capture in self._KINDS:
+            if isinstance(value, kind):
                 return capture(self, value, path)
-        if _dotted(cls) in _MAPPINGS:
-            return self._mapping(value, path)
         if cls.__module__.startswith("scipy.sparse") and hasattr(value, "nnz"):
             return self._sparse(value, path)
         if isinstance(value, tuple) and hasattr(cls, "_fields"):
             return self._named("TupleNode", cls, path, self._items(value, path))
-        if cls.__module__.partition(".")[0] == "pandas" and cls.__name__ in self._PANDAS:
-            return self._PANDAS[cls.__name__](self, value, path)
         return self._object(value, path)
 
     def _atom(self, value: Any, path: str) -> Node:
         try:
-            text = json.dumps(value)
+            text = str(value) if type(value) is int else json.dumps(value)
         except ValueError as error:  # an integer of more digits than Python writes
             return self._problem(path, str(error), "save with format='pickle'")
         return Node("JsonNode", "builtins", "str", raw={"content": text})
@@ -250,6 +249,17 @@ class Capture:
         args = [value.start, value.stop, value.step, None, False, value.name]
         return _call(type(value).__module__, "RangeIndex", self._items(args, path))
 
+    def _frozen(self, value: Any, path: str) -> Node:
+        """A distribution with its parameters: by the name of the distribution, whose own state holds functions."""
+        name = value.dist.name
+        if type(_find("scipy.stats", name)) is not type(value.dist):
+            return self._problem(path, f"a distribution of its own, {name!r}", "use one of scipy.stats")
+        shapes, place, scale = value.dist._parse_args(*value.args, **value.kwds)  # noqa: SLF001 (keywords to positions)
+        scales = [scale] if type(value).__name__ == "rv_continuous_frozen" else []
+        args = value.args if not value.kwds else (*shapes, place, *scales)
+        children = [Node("FunctionNode", "scipy.stats", name), *self._items(args, path)]
+        return _call(type(value).__module__, type(value).__name__, children)
+
     def _object(self, value: Any, path: str) -> Node:
         """Any other object, by what it tells pickle about itself."""
         try:
@@ -298,34 +308,38 @@ class Capture:
         self.problems.append(Finding(place=path or "model", message=message, remedy=remedy))
         return Node("JsonNode", "builtins", "str", raw={"content": "null"})
 
-    _CAPTURES: ClassVar[tuple[tuple[Any, Callable[[Any, Any, str], Node]], ...]] = (
-        (frozenset({dict}), _mapping),
-        (frozenset({list}), _list),
-        (frozenset({tuple}), _tuple),
+    _EXACT: ClassVar[dict[str, Callable[[Any, Any, str], Node]]] = {
+        **dict.fromkeys(_MAPPINGS, _mapping),
+        "builtins.list": _list,
+        "builtins.tuple": _tuple,
+        "builtins.set": _set,
+        "builtins.frozenset": _frozenset,
+        "builtins.bytes": _bytes,
+        "builtins.bytearray": _bytes,
+        "builtins.slice": _slice,
+        "builtins.complex": _scalar,
+        "builtins.range": _scalar,
+        "collections.defaultdict": _defaultdict,
+        "functools.partial": _partial,
+        "numpy.random.mtrand.RandomState": _random_state,
+        "numpy.random._generator.Generator": _generator,
+        "re.Pattern": _pattern,
+        **dict.fromkeys(("pandas.Index", "pandas.core.indexes.base.Index"), _index),
+        **dict.fromkeys(("pandas.Series", "pandas.core.series.Series"), _index),
+        **dict.fromkeys(("pandas.RangeIndex", "pandas.core.indexes.range.RangeIndex"), _range_index),
+        **dict.fromkeys(_DRAWS, _frozen),
+    }
+    """Classes whose subclasses are something else."""
+
+    _KINDS: ClassVar[tuple[tuple[Any, Callable[[Any, Any, str], Node]], ...]] = (
         (np.ma.MaskedArray, _masked),
         ((np.ndarray, np.generic), _array),
-        (frozenset({set}), _set),
-        (frozenset({frozenset}), _frozenset),
-        (frozenset({collections.defaultdict}), _defaultdict),
-        (frozenset({bytes, bytearray}), _bytes),
-        (slice, _slice),
-        (frozenset({complex, range}), _scalar),
-        (re.Pattern, _pattern),
         (np.dtype, _dtype),
-        (frozenset({np.random.RandomState}), _random_state),
-        (frozenset({np.random.Generator}), _generator),
         (type, _type),
         (types.MethodType, _method),
         (_FUNCTIONS, _function),
-        (frozenset({functools.partial}), _partial),
         (_OPERATORS, _operator),
     )
-
-    _PANDAS: ClassVar[dict[str, Callable[[Any, Any, str], Node]]] = {
-        "Index": _index,
-        "Series": _index,
-        "RangeIndex": _range_index,
-    }
 
 
 def _find(module: str, name: str) -> Any:

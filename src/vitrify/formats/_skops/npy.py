@@ -5,6 +5,7 @@ Sources: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html 
 
 from __future__ import annotations
 
+import ast
 import io
 import math
 from functools import lru_cache
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 _MAX_HEADER = 1024 * 1024
 _MAX_OF_NOTHING = 2**31
 """Elements of zero bytes cost no file space; this many are believed."""
+
+_DAMAGE = (ValueError, TypeError, LookupError, AttributeError, SyntaxError, OverflowError, MemoryError, RecursionError)
 
 _SPARSE_PARTS = {
     "csr": ("data", "indices", "indptr"),
@@ -68,7 +71,7 @@ def decode(data: memoryview, *, where: str) -> np.ndarray[Any, Any]:
         if content.nbytes == 0:
             return np.empty(shape, dtype, order=order)
         return np.frombuffer(content, dtype).reshape(shape, order=order).copy(order="K")
-    except (ValueError, TypeError, SyntaxError, EOFError, OverflowError, MemoryError, RecursionError) as error:
+    except _DAMAGE as error:
         msg = f"{where}: not an array ({error})"
         raise MalformedError(msg) from error
 
@@ -144,7 +147,7 @@ def _split(data: memoryview) -> tuple[tuple[int, ...], bool, np.dtype[Any], memo
         msg = "no .npy header of version 1 or 2"
         raise ValueError(msg)
     end = 8 + size_bytes + int.from_bytes(data[8 : 8 + size_bytes], "little")
-    shape, fortran, dtype = _header(bytes(data[8:end]), size_bytes)
+    shape, fortran, dtype = _header(bytes(data[8 + size_bytes : end]))
     content = data[end:]
     count = math.prod(shape)
     if dtype.hasobject or count * dtype.itemsize != content.nbytes or (count > _MAX_OF_NOTHING and not content.nbytes):
@@ -154,11 +157,14 @@ def _split(data: memoryview) -> tuple[tuple[int, ...], bool, np.dtype[Any], memo
 
 
 @lru_cache(maxsize=1024)
-def _header(header: bytes, size_bytes: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Parse one header; a forest repeats the same few hundreds of times."""
-    read = np.lib.format.read_array_header_1_0 if size_bytes == 2 else np.lib.format.read_array_header_2_0  # noqa: PLR2004
-    shape, fortran, dtype = read(io.BytesIO(header), max_header_size=_MAX_HEADER)
-    if min(shape, default=0) < 0:
-        msg = f"a negative size in {shape}"
+def _header(header: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Parse the literal dict of a header; a forest repeats the same few hundreds of times."""
+    if len(header) > _MAX_HEADER:
+        msg = f"a header of {len(header)} bytes"
         raise ValueError(msg)
-    return shape, fortran, dtype
+    literal = ast.literal_eval(header.decode("latin1"))
+    shape, fortran, dtype = literal["shape"], literal["fortran_order"], np.lib.format.descr_to_dtype(literal["descr"])
+    if type(shape) is not tuple or any(type(size) is not int or size < 0 for size in shape):
+        msg = f"no shape: {shape!r:.60}"
+        raise ValueError(msg)
+    return shape, bool(fortran), dtype

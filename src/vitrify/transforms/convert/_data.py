@@ -16,11 +16,11 @@ from vitrify.transforms.convert._graph import F32, F64, TEXT, Graph, Tensor
 if TYPE_CHECKING:
     from vitrify.core.signature import Field, Scalar
 
-FLOATS = "floats"
+FLOATS: Literal["floats"] = "floats"
 """Wanted type: single and double precision as they are, all else as double (``FLOAT_DTYPES``)."""
 
-NONE_TEXT, NAN_TEXT = "\ue000none", "\ue000nan"
-"""What stands for None and for NaN among text, which ONNX has no missing value for; private-use characters."""
+MISSING_TEXT = "\ue000missing"
+"""What stands for None and NaN among text, which has no missing value in ONNX; it starts with a private-use character."""
 
 Wanted = np.dtype[Any] | Literal["floats"] | None
 """A type; ``FLOATS``; or None for whatever the values promote to."""
@@ -109,7 +109,9 @@ def beside(graph: Graph, parts: list[Data]) -> Tensor:
 def _target(kind: np.dtype[Any], wanted: Wanted) -> np.dtype[Any]:
     if kind == TEXT and wanted is not None:
         msg = "text reaches a step that computes with numbers"
-        raise UnsupportedModelError(msg, remedy="encode the text first (OneHotEncoder, OrdinalEncoder, TfidfVectorizer)")
+        raise UnsupportedModelError(
+            msg, remedy="encode the text first (OneHotEncoder, OrdinalEncoder, TfidfVectorizer)"
+        )
     if wanted is None:
         return kind
     if isinstance(wanted, str):

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
 
-from vitrify.core.signature import BATCH
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -91,10 +89,10 @@ class Graph:
 
     def real(self, dtype: Any) -> DType:
         """Return the type to compute in where the source computes in ``dtype``."""
-        kind = np.dtype(dtype)
+        kind: DType = np.dtype(dtype)
         if kind.kind != "f" or self.precision == "source":
             return kind
-        return np.dtype(self.precision)
+        return F32 if self.precision == "float32" else F64
 
     def cast(self, value: Operand, dtype: Any) -> Tensor:
         """Return ``value.astype(dtype)``."""
@@ -153,6 +151,22 @@ class Graph:
         self.nodes.append(node)
         return tuple(Tensor(name, np.dtype(dtype)) for name, dtype in zip(outputs, dtypes, strict=True))
 
+    def adopt(self, node: NodeProto, names: dict[str, str]) -> None:
+        """Add another graph's node.
+
+        Args:
+            node: It stays as it is.
+            names: That graph's names to ours; the node's outputs are added to it.
+        """
+        copy = NodeProto()
+        copy.CopyFrom(node)
+        copy.input[:] = ["" if not name else names[name] for name in node.input]
+        copy.name = self._name(node.op_type)
+        for name in node.output:
+            names[name] = self._name(name) if name else ""
+        copy.output[:] = [names[name] for name in node.output]
+        self.nodes.append(copy)
+
     # NumPy's operations
 
     def binary(self, kind: str, left: Operand, right: Operand, dtype: Any = None) -> Tensor:
@@ -168,6 +182,11 @@ class Graph:
     def unary(self, kind: str, value: Tensor, **attributes: Any) -> Tensor:
         """Return a function of each element, of the same type."""
         return self.op(kind, value, dtype=value.dtype, **attributes)
+
+    def sigmoid(self, value: Tensor) -> Tensor:
+        """Return ``1 / (1 + exp(-value))``; ONNX Runtime's Sigmoid answers 0 or 2e-16 for all that is smaller."""
+        one = np.ones((), value.dtype)
+        return self.binary("Div", one, self.binary("Add", self.unary("Exp", self.unary("Neg", value)), one))
 
     def matmul(self, left: Operand, right: Operand) -> Tensor:
         """Return ``left @ right`` in the promoted type."""
@@ -244,6 +263,3 @@ def _promote(left: Operand, right: Operand) -> DType:
     if TEXT in sides:
         return TEXT
     return np.result_type(*sides)
-
-
-__all__ = ["BATCH", "BOOL", "F32", "F64", "I64", "ML", "MS", "TEXT", "Array", "DType", "Graph", "Operand", "Precision", "Tensor"]

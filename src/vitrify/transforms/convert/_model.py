@@ -113,5 +113,3 @@ def _check(model: onnx.ModelProto) -> None:
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         msg = f"the graph that was built is not valid ONNX: {error}"
         raise UnsupportedModelError(msg, remedy="please report this: it is a fault of the converter") from error
-
-

@@ -1,7 +1,7 @@
 """The graph's inputs and outputs, as the source's signature names them.
 
 Inputs keep the example's element types. Two things ONNX cannot say are said otherwise: an integer or boolean that
-may be missing is a double with NaN, and missing text is one of two marks that no real text is likely to hold.
+may be missing is a double with NaN, and missing text is a mark that no real text is likely to hold.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def declare_inputs(graph: Graph, signature: Signature, ports: Ports) -> tuple[Da
         return Frame(tuple(Column(_label(item), tensor, item) for item, tensor in pairs)), tuple(problems)
     if len(tensors) != 1:
         message = f"{len(tensors)} arrays; an estimator is called with one array or one table"
-        problems.append(Finding(place="signature", message=message, remedy="save the model with an array or a data frame"))
+        problems.append(
+            Finding(place="signature", message=message, remedy="save the model with an array or a data frame")
+        )
     return tensors[0], tuple(problems)
 
 
@@ -108,9 +110,11 @@ def graph_output(graph: Graph, item: Field, outcome: Outcome) -> Tensor:
         found = _value(graph, base, outcome.parts[int(number)])
     else:
         found = _value(graph, item.name, outcome)
+        if found is not None and item.name == "label" and len(item.shape) > 1 and not outcome.parts:
+            found = graph.column(found)  # CatBoost's labels of more than two classes
     if found is None:
         remedy = "save the model again with this version of Vitrify"
-        raise refuse(f"gives no output {item.name!r} in ONNX", remedy)
+        refuse(f"gives no output {item.name!r} in ONNX", remedy)
     return found
 
 
@@ -149,9 +153,7 @@ def plain_classes(classes: Any) -> Array:
     if array.dtype.kind in "biufU":
         return array
     kinds = {type(value) for value in array.ravel().tolist()}
-    if kinds <= {str}:
-        return array.astype(TEXT)
-    if kinds <= {bool} or kinds <= {int} or kinds <= {float}:
-        return np.array(array.tolist())
-    listed = ", ".join(sorted(kind.__name__ for kind in kinds))
-    raise refuse(f"has class labels of several kinds ({listed})", "make all labels text, or all whole numbers")
+    if len(kinds) > 1 or not kinds <= {str, bool, int, float}:
+        listed = ", ".join(sorted(kind.__name__ for kind in kinds))
+        refuse(f"has class labels of several kinds ({listed})", "make all labels text, or all whole numbers")
+    return array.astype(TEXT) if kinds == {str} else np.array(array.tolist())

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vitrify.transforms.convert._data import NAN_TEXT, NONE_TEXT, Column, Data, columns
+from vitrify.transforms.convert._data import MISSING_TEXT, Column, Data, columns
 from vitrify.transforms.convert._graph import F32, F64, I64, ML, TEXT, Array, Graph, Tensor
 from vitrify.transforms.convert._steps import Outcome, Steps, converts, refuse
 
@@ -28,13 +28,11 @@ def encoder(steps: Steps, model: Any, data: Data) -> Outcome:
     graph = steps.graph
     tables = _tables(model)
     parts = []
-    for column, categories, table in zip(
-        columns(graph, data, len(tables)), model.categories_, tables, strict=True
-    ):
+    for column, categories, table in zip(columns(graph, data, len(tables)), model.categories_, tables, strict=True):
         if table.shape[1]:
             parts.append(graph.gather(graph.constant(table, "categories"), category_index(graph, column, categories)))
     if not parts:
-        raise refuse("encodes every column to nothing", "leave the step out")
+        refuse("encodes every column to nothing", "leave the step out")
     return Outcome(features=graph.concat(parts))
 
 
@@ -79,9 +77,12 @@ def category_index(graph: Graph, column: Column, categories: Sequence[Any] | Arr
     values = np.asarray(categories)
     if (values.dtype.kind in "OUS") != (tensor.dtype == TEXT):
         kinds = "numbers and the categories text" if tensor.dtype != TEXT else "text and the categories numbers"
-        raise refuse(f"column {column.key!r} holds {kinds}", "save the model with the example it was fitted on")
+        refuse(f"column {column.key!r} holds {kinds}", "save the model with the example it was fitted on")
     if tensor.dtype == TEXT:
         keys = np.array([_text(column, value) for value in values.tolist()], object)
+        if len(set(keys.tolist())) < len(keys):
+            msg = f"column {column.key!r} has None and NaN as two categories, which the graph cannot tell apart"
+            refuse(msg, "make missing text one of them before fitting")
         return lookup(graph, tensor, keys, np.arange(len(keys)), len(keys))
     target = np.result_type(tensor.dtype, values.dtype)
     target = target if target in {F32, F64} else I64
@@ -89,12 +90,12 @@ def category_index(graph: Graph, column: Column, categories: Sequence[Any] | Arr
 
 
 def _text(column: Column, value: Any) -> str:
-    if isinstance(value, str):
-        return value
     if value is None or value != value:  # noqa: PLR0124 (NaN)
-        return NONE_TEXT if value is None else NAN_TEXT
-    msg = f"column {column.key!r} has a category {value!r} among text"
-    raise refuse(msg, "make the column all text or all numbers before fitting")
+        return MISSING_TEXT
+    if not isinstance(value, str):
+        msg = f"column {column.key!r} has a category {value!r} among text"
+        refuse(msg, "make the column all text or all numbers before fitting")
+    return value
 
 
 def lookup(graph: Graph, keys: Tensor, known: Array, values: Array, default: int) -> Tensor:

@@ -41,7 +41,7 @@ def decide(graph: Graph, score: Tensor, classes: Array) -> Tensor:
 
 def one_vs_rest(graph: Graph, score: Tensor, classes: Array) -> Tensor:
     """Return probabilities from independent logistic scores, as LIBLINEAR normalises them."""
-    probability = graph.unary("Sigmoid", score)
+    probability = graph.sigmoid(score)
     if len(classes) <= 2:  # noqa: PLR2004 (binary)
         return two_columns(graph, probability)
     return share(graph, probability)
@@ -60,8 +60,8 @@ def share(graph: Graph, weights: Tensor) -> Tensor:
         f"sklearn.{name}"
         for name in (
             "ARDRegression", "BayesianRidge", "ElasticNet", "ElasticNetCV", "HuberRegressor", "Lars", "LarsCV", "Lasso",
-            "LassoCV", "LassoLars", "LassoLarsCV", "LassoLarsIC", "LinearRegression", "LinearSVR", "MultiTaskElasticNet",
-            "MultiTaskElasticNetCV", "MultiTaskLasso", "MultiTaskLassoCV", "OrthogonalMatchingPursuit",
+            "LassoCV", "LassoLars", "LassoLarsCV", "LassoLarsIC", "LinearRegression", "LinearSVR", "MultiTaskLasso",
+            "MultiTaskElasticNet", "MultiTaskElasticNetCV", "MultiTaskLassoCV", "OrthogonalMatchingPursuit",
             "OrthogonalMatchingPursuitCV", "PassiveAggressiveRegressor", "QuantileRegressor", "Ridge", "RidgeCV",
             "SGDRegressor", "TheilSenRegressor",
         )
@@ -71,7 +71,7 @@ def linear_regressor(steps: Steps, model: Any, data: Data) -> Outcome:
     """Predict the score; a two-dimensional target keeps its dimensions."""
     graph, x = steps.graph, matrix(steps.graph, data)
     coef = np.asarray(model.coef_)
-    many = coef.ndim > 1 and not (type(model).__name__ in {"SGDRegressor", "LinearSVR"})
+    many = coef.ndim > 1 and type(model).__name__ not in {"SGDRegressor", "LinearSVR"}
     score = graph.affine(x, np.atleast_2d(coef).T, np.asarray(model.intercept_, dtype=coef.dtype))
     return Outcome(prediction=score if many else graph.vector(score))
 
@@ -83,7 +83,7 @@ def generalized_linear_regressor(steps: Steps, model: Any, data: Data) -> Outcom
     score = linear_score(graph, x, model.coef_, model.intercept_)
     link = type(model._base_loss.link).__name__  # noqa: SLF001 (the only place that says which link was taken)
     if link not in {"LogLink", "IdentityLink"}:
-        raise refuse(f"has the link {link}", "use a log or identity link")
+        refuse(f"has the link {link}", "use a log or identity link")
     return Outcome(prediction=graph.unary("Exp", score) if link == "LogLink" else score)
 
 
@@ -97,9 +97,7 @@ def logistic_regression(steps: Steps, model: Any, data: Data) -> Outcome:
         probability = one_vs_rest(graph, score, classes)
     else:
         probability = graph.unary("Softmax", score, axis=1)
-    return Outcome(
-        index=decide(graph, score, classes), classes=classes, probability=probability, score=score
-    )
+    return Outcome(index=decide(graph, score, classes), classes=classes, probability=probability, score=score)
 
 
 @converts("sklearn.LinearDiscriminantAnalysis")
@@ -109,7 +107,7 @@ def linear_discriminant_analysis(steps: Steps, model: Any, data: Data) -> Outcom
     x = matrix(graph, data)
     score = linear_score(graph, x, model.coef_, model.intercept_)
     if len(classes) <= 2:  # noqa: PLR2004 (binary)
-        probability = two_columns(graph, graph.unary("Sigmoid", score))
+        probability = two_columns(graph, graph.sigmoid(score))
     else:
         probability = graph.unary("Softmax", score, axis=1)
     features = None
@@ -133,7 +131,7 @@ def linear_classifier(steps: Steps, model: Any, data: Data) -> Outcome:
     """Decide by the score; there are no probabilities."""
     graph, classes = steps.graph, model.classes_
     if np.ndim(classes) != 1 or isinstance(classes, list):
-        raise refuse("was fitted on several label columns at once", "fit one classifier a column (MultiOutputClassifier)")
+        refuse("was fitted on several label columns at once", "fit one classifier a column (MultiOutputClassifier)")
     score = linear_score(graph, matrix(graph, data), model.coef_, model.intercept_)
     return Outcome(index=decide(graph, score, classes), classes=classes, score=score)
 
@@ -185,7 +183,9 @@ def dummy_regressor(steps: Steps, model: Any, data: Data) -> Outcome:
     constant = np.asarray(model.constant_, np.float64).reshape(-1)
     if len(constant) == 1:
         return Outcome(prediction=graph.op("Expand", constant, rows, dtype=F64))
-    return Outcome(prediction=graph.op("Expand", constant, graph.concat([rows, graph.constant(np.array([1]))], 0), dtype=F64))
+    return Outcome(
+        prediction=graph.op("Expand", constant, graph.concat([rows, graph.constant(np.array([1]))], 0), dtype=F64)
+    )
 
 
 @converts("sklearn.DummyClassifier")
@@ -193,7 +193,7 @@ def dummy_classifier(steps: Steps, model: Any, data: Data) -> Outcome:
     """Repeat the prior."""
     graph, classes = steps.graph, model.classes_
     if model.strategy not in {"prior", "most_frequent", "constant"} or isinstance(classes, list):
-        raise refuse(f"draws at random (strategy {model.strategy!r})", "use strategy='prior' or 'most_frequent'")
+        refuse(f"draws at random (strategy {model.strategy!r})", "use strategy='prior' or 'most_frequent'")
     rows = graph.rows(matrix(graph, data))
     if model.strategy == "constant":
         best = int(np.flatnonzero(classes == np.ravel(model.constant)[0])[0])

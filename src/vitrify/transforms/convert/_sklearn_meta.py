@@ -18,26 +18,26 @@ from vitrify.transforms.convert._steps import Outcome, Steps, converts, refuse
 
 def _features(outcome: Outcome) -> Data:
     if outcome.features is None:
-        raise refuse("stands where a transformer must stand", "put transformers before it only")
+        refuse("stands where a transformer must stand", "put transformers before it only")
     return outcome.features
 
 
 def _prediction(outcome: Outcome) -> Tensor:
     """Return what ``predict`` returns for one target: the value, or the label as a number."""
-    if outcome.prediction is not None:
-        return outcome.prediction
-    raise refuse("holds a part that predicts no number", "use regressors inside it")
+    if outcome.prediction is None:
+        refuse("holds a part that predicts no number", "use regressors inside it")
+    return outcome.prediction
 
 
 def _index(outcome: Outcome) -> Tensor:
     if outcome.index is None:
-        raise refuse("holds a part that is no classifier", "use classifiers inside it")
+        refuse("holds a part that is no classifier", "use classifiers inside it")
     return outcome.index
 
 
 def _probability(outcome: Outcome) -> Tensor:
     if outcome.probability is None:
-        raise refuse("holds a classifier without probabilities", "use classifiers that have predict_proba")
+        refuse("holds a classifier without probabilities", "use classifiers that have predict_proba")
     return outcome.probability
 
 
@@ -67,7 +67,7 @@ def column_transformer(steps: Steps, model: Any, data: Data) -> Outcome:
             part = _features(steps.run(step, part, f"transformers[{index}] {name!r}", name))
         parts.append(part)
     if not parts:
-        raise refuse("keeps no column at all", "leave the step out")
+        refuse("keeps no column at all", "leave the step out")
     return Outcome(features=beside(steps.graph, parts))
 
 
@@ -88,11 +88,13 @@ def feature_union(steps: Steps, model: Any, data: Data) -> Outcome:
     return Outcome(features=beside(graph, parts))
 
 
-@converts("sklearn.GridSearchCV", "sklearn.RandomizedSearchCV", "sklearn.HalvingGridSearchCV", "sklearn.HalvingRandomSearchCV")
+@converts(
+    "sklearn.GridSearchCV", "sklearn.RandomizedSearchCV", "sklearn.HalvingGridSearchCV", "sklearn.HalvingRandomSearchCV"
+)
 def search(steps: Steps, model: Any, data: Data) -> Outcome:
     """Run the best estimator found."""
     if not hasattr(model, "best_estimator_"):
-        raise refuse("was fitted with refit=False: there is no best estimator", "fit it with refit=True")
+        refuse("was fitted with refit=False: there is no best estimator", "fit it with refit=True")
     return steps.run(model.best_estimator_, data, "best_estimator_")
 
 
@@ -180,7 +182,7 @@ def stacking_regressor(steps: Steps, model: Any, data: Data) -> Outcome:
 def stacking_classifier(steps: Steps, model: Any, data: Data) -> Outcome:
     """Let the last classifier judge the others' probabilities."""
     if isinstance(model.classes_, list):
-        raise refuse("was fitted on several label columns at once", "fit one classifier a column")
+        refuse("was fitted on several label columns at once", "fit one classifier a column")
     outcome = _stacked(steps, model, data)
     return Outcome(
         index=_numbered(steps.graph, outcome),
@@ -237,7 +239,7 @@ def ada_boost_classifier(steps: Steps, model: Any, data: Data) -> Outcome:
     total: Tensor | None = None
     for index, (part, weight) in enumerate(zip(model.estimators_, model.estimator_weights_, strict=False)):
         outcome = steps.run(part, x, f"estimators_[{index}]", str(index))
-        known = np.flatnonzero(np.isin(classes, outcome.classes))
+        known = np.flatnonzero(np.isin(classes, np.asarray(outcome.classes)))
         votes = np.where(np.eye(count)[known] > 0, weight, -1 / (count - 1) * weight)
         vote = graph.gather(votes, _index(outcome))
         total = vote if total is None else graph.binary("Add", total, vote)
@@ -265,7 +267,9 @@ def ada_boost_regressor(steps: Steps, model: Any, data: Data) -> Outcome:
             for index, part in enumerate(model.estimators_)
         ]
     )
-    ordered, places = graph.ops("TopK", values, np.array([count]), dtypes=(values.dtype, I64), axis=1, largest=0, sorted=1)
+    ordered, places = graph.ops(
+        "TopK", values, np.array([count]), dtypes=(values.dtype, I64), axis=1, largest=0, sorted=1
+    )
     weights = graph.gather(np.asarray(model.estimator_weights_[:count]), places)
     running = graph.op("CumSum", weights, np.array(1), dtype=weights.dtype)
     half = graph.binary("Mul", graph.gather(running, np.array([-1]), axis=1), 0.5)
@@ -279,7 +283,7 @@ def one_vs_rest_classifier(steps: Steps, model: Any, data: Data) -> Outcome:
     """One binary classifier a class; the largest score wins."""
     graph, classes = steps.graph, model.classes_
     if model.multilabel_:
-        raise refuse("was fitted on several labels a row", "fit one classifier a label (MultiOutputClassifier)")
+        refuse("was fitted on several labels a row", "fit one classifier a label (MultiOutputClassifier)")
     outcomes = [
         steps.run(part, data, f"estimators_[{index}]", str(index)) for index, part in enumerate(model.estimators_)
     ]
@@ -338,10 +342,10 @@ def calibrated_classifier(steps: Steps, model: Any, data: Data) -> Outcome:
 
 def _calibrated(graph: Graph, fold: Any, outcome: Outcome) -> Tensor:
     if fold.method not in {"sigmoid", "isotonic"}:
-        raise refuse(f"calibrates by {fold.method!r}", "use method='sigmoid' or 'isotonic'")
+        refuse(f"calibrates by {fold.method!r}", "use method='sigmoid' or 'isotonic'")
     count = len(fold.classes)
     if len(fold.estimator.classes_) != count:
-        raise refuse("has a fold in which a class is missing", "use stratified folds")
+        refuse("has a fold in which a class is missing", "use stratified folds")
     if outcome.score is not None:
         raw = graph.column(outcome.score) if count == 2 else outcome.score  # noqa: PLR2004 (binary)
     else:
@@ -356,7 +360,12 @@ def _calibrated(graph: Graph, fold: Any, outcome: Outcome) -> Tensor:
     else:
         probability = share(graph, graph.concat([graph.column(column) for column in columns]))
     # scikit-learn repairs what rounding lifts just above one.
-    over = graph.op("And", graph.compare("Greater", probability, 1.0), graph.compare("LessOrEqual", probability, 1 + 1e-5), dtype=bool)
+    over = graph.op(
+        "And",
+        graph.compare("Greater", probability, 1.0),
+        graph.compare("LessOrEqual", probability, 1 + 1e-5),
+        dtype=bool,
+    )
     return graph.where(over, np.ones((), probability.dtype), probability)
 
 
@@ -364,7 +373,7 @@ def calibrate(graph: Graph, calibrator: Any, x: Tensor) -> Tensor:
     """Return a calibrator's answer to a vector of scores."""
     if hasattr(calibrator, "a_"):
         fitted = graph.binary("Add", graph.binary("Mul", x, float(calibrator.a_)), float(calibrator.b_))
-        return graph.unary("Sigmoid", graph.unary("Neg", fitted))
+        return graph.sigmoid(graph.unary("Neg", fitted))
     return interpolate(graph, calibrator, x)
 
 
@@ -393,7 +402,7 @@ def interpolate(graph: Graph, model: Any, x: Tensor) -> Tensor:
 def isotonic_regression(steps: Steps, model: Any, data: Data) -> Outcome:
     """Interpolate between the knots."""
     if model.out_of_bounds == "raise":
-        raise refuse("raises for values beyond the training data", "use out_of_bounds='clip' or 'nan'")
+        refuse("raises for values beyond the training data", "use out_of_bounds='clip' or 'nan'")
     graph = steps.graph
     x = data if not isinstance(data, Frame) else graph.vector(matrix(graph, data))
     return Outcome(prediction=interpolate(graph, model, graph.reshape(graph.cast(x, F64), -1)))
@@ -405,6 +414,8 @@ def transformed_target_regressor(steps: Steps, model: Any, data: Data) -> Outcom
     graph = steps.graph
     prediction = _prediction(steps.run(model.regressor_, data, "regressor_"))
     inverse, kind = model.transformer_, type(model.transformer_).__name__
+    if kind not in {"FunctionTransformer", "StandardScaler", "MinMaxScaler"}:
+        refuse(f"takes back a {kind} from the target", "use a function of NumPy, StandardScaler or MinMaxScaler")
     if kind == "FunctionTransformer":
         if inverse.inverse_func is None:
             return Outcome(prediction=prediction)
@@ -415,7 +426,4 @@ def transformed_target_regressor(steps: Steps, model: Any, data: Data) -> Outcom
         if inverse.with_mean:
             prediction = graph.binary("Add", prediction, inverse.mean_)
         return Outcome(prediction=prediction)
-    if kind == "MinMaxScaler":
-        prediction = graph.binary("Div", graph.binary("Sub", prediction, inverse.min_), inverse.scale_)
-        return Outcome(prediction=prediction)
-    raise refuse(f"takes back a {kind} from the target", "use a function of NumPy, StandardScaler or MinMaxScaler")
+    return Outcome(prediction=graph.binary("Div", graph.binary("Sub", prediction, inverse.min_), inverse.scale_))

@@ -71,7 +71,7 @@ def squared_distances(graph: Graph, x: Tensor, points: Array) -> Tensor:
 def k_means(steps: Steps, model: Any, data: Data) -> Outcome:
     """The nearest centre; the distances for ``transform``."""
     if type(model).__name__ == "BisectingKMeans":
-        raise refuse("walks down a hierarchy of centres", "use KMeans or MiniBatchKMeans")
+        refuse("walks down a hierarchy of centres", "use KMeans or MiniBatchKMeans")
     graph, x = steps.graph, matrix(steps.graph, data, FLOATS)
     squares = squared_distances(graph, x, model.cluster_centers_)
     nearest = graph.op("ArgMin", squares, dtype=I64, axis=1, keepdims=0)
@@ -94,7 +94,9 @@ def gaussian_nb(steps: Steps, model: Any, data: Data) -> Outcome:
     squares = graph.binary("Div", graph.binary("Mul", apart, apart), model.var_)
     spread = -0.5 * np.sum(np.log(2.0 * np.pi * model.var_), axis=1)
     half = graph.binary("Mul", graph.reduce("ReduceSum", squares, 2), 0.5)
-    return bayes(graph, graph.binary("Add", graph.binary("Sub", spread, half), np.log(model.class_prior_)), model.classes_)
+    return bayes(
+        graph, graph.binary("Add", graph.binary("Sub", spread, half), np.log(model.class_prior_)), model.classes_
+    )
 
 
 @converts("sklearn.MultinomialNB", "sklearn.ComplementNB")
@@ -130,7 +132,7 @@ def categorical_nb(steps: Steps, model: Any, data: Data) -> Outcome:
     return bayes(graph, graph.binary("Add", joint, model.class_log_prior_), model.classes_)
 
 
-_ACTIVATIONS = {"relu": "Relu", "tanh": "Tanh", "logistic": "Sigmoid", "softmax": "Softmax", "exp": "Exp"}
+_ACTIVATIONS = {"relu": "Relu", "tanh": "Tanh", "softmax": "Softmax", "exp": "Exp"}
 
 
 def _forward(graph: Graph, model: Any, x: Tensor) -> Tensor:
@@ -138,7 +140,9 @@ def _forward(graph: Graph, model: Any, x: Tensor) -> Tensor:
     for layer, (weights, bias) in enumerate(zip(model.coefs_, model.intercepts_, strict=True)):
         x = in_place(graph, "Add", graph.matmul(x, weights), bias)
         name = model.out_activation_ if layer == last else model.activation
-        if name != "identity":
+        if name == "logistic":
+            x = graph.sigmoid(x)
+        elif name != "identity":
             x = graph.unary(_ACTIVATIONS[name], x, axis=1 if name == "softmax" else None)
     return x
 
@@ -156,7 +160,7 @@ def mlp_classifier(steps: Steps, model: Any, data: Data) -> Outcome:
     """Layer by layer; above one half, or the largest."""
     graph = steps.graph
     if model._label_binarizer.y_type_.startswith("multilabel"):  # noqa: SLF001 (no public name)
-        raise refuse("was fitted on several label columns at once", "fit one classifier a column (MultiOutputClassifier)")
+        refuse("was fitted on several label columns at once", "fit one classifier a column (MultiOutputClassifier)")
     answer = _forward(graph, model, matrix(graph, data))
     if model.n_outputs_ > 1:
         return Outcome(index=graph.argmax(answer), classes=model.classes_, probability=answer)
@@ -168,7 +172,7 @@ def mlp_classifier(steps: Steps, model: Any, data: Data) -> Outcome:
 def _kernel(graph: Graph, model: Any, x: Tensor) -> Tensor:
     """Return (rows, support vectors) in double, as LIBSVM computes."""
     if not isinstance(model.kernel, str) or model.kernel == "precomputed":
-        raise refuse("has a kernel that is Python code or precomputed", "use kernel='rbf', 'linear', 'poly' or 'sigmoid'")
+        refuse("has a kernel that is Python code or precomputed", "use kernel='rbf', 'linear', 'poly' or 'sigmoid'")
     vectors = np.asarray(model.support_vectors_, np.float64)
     gamma = float(model._gamma)  # noqa: SLF001 (the value that gamma='scale' came to)
     if model.kernel == "rbf":
@@ -207,15 +211,15 @@ def support_vector_classifier(steps: Steps, model: Any, data: Data) -> Outcome:
     if len(classes) == 2:  # noqa: PLR2004 (binary)
         score = _kernel_sum(steps, model, data)
         probability = None
-        if model.probability:
-            slope, offset = float(model.probA_[0]), float(model.probB_[0])
+        if model.probability is True:
+            slope, offset = float(model._probA[0]), float(model._probB[0])  # noqa: SLF001 (their public names warn)
             # LIBSVM's own score has the other sign.
             fitted = graph.binary("Add", graph.binary("Mul", graph.unary("Neg", score), slope), offset)
-            probability = _bounded(graph, two_columns(graph, graph.unary("Sigmoid", fitted)))
+            probability = _bounded(graph, two_columns(graph, graph.sigmoid(fitted)))
         return Outcome(index=above(graph, score), classes=classes, score=score, probability=probability)
-    if model.probability:
+    if model.probability is True:
         msg = "couples the probabilities of more than two classes by an iteration without a fixed length"
-        raise refuse(msg, "use CalibratedClassifierCV around SVC(probability=False)")
+        refuse(msg, "use CalibratedClassifierCV around SVC(probability=False)")
     pairs = _pairs(graph, model, _kernel(graph, model, matrix(graph, data, F64)))
     won = graph.compare("Greater", pairs, np.zeros(()))
     votes, scores = one_vs_one(graph, won, graph.unary("Neg", pairs), len(classes))

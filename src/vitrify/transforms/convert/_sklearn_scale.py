@@ -5,11 +5,12 @@ Source: ``sklearn/preprocessing/_data.py``, ``_discretization.py``, ``_function_
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vitrify.transforms.convert._data import FLOATS, NAN_TEXT, NONE_TEXT, Data, matrix
+from vitrify.transforms.convert._data import FLOATS, MISSING_TEXT, Data, matrix
 from vitrify.transforms.convert._graph import BOOL, F32, F64, TEXT, Array, Graph, Tensor
 from vitrify.transforms.convert._steps import Outcome, Steps, converts, refuse
 
@@ -204,13 +205,14 @@ def apply_function(graph: Graph, function: Any, x: Tensor) -> Tensor:
         UnsupportedModelError: It is none that can be converted.
     """
     name = getattr(function, "__name__", type(function).__name__)
-    if isinstance(function, np.ufunc):
-        if name in _FUNCTIONS:
-            return graph.unary(_FUNCTIONS[name], x)
-        if name in {"log1p", "expm1"}:
-            return log1p(graph, x) if name == "log1p" else expm1(graph, x)
-    can = ", ".join(f"numpy.{known}" for known in sorted([*_FUNCTIONS, "log1p", "expm1"]))
-    raise refuse(f"calls {name}, which is Python code and no ONNX operator", f"use one of {can}, or do it before the model")
+    if not isinstance(function, np.ufunc) or name not in {*_FUNCTIONS, "log1p", "expm1"}:
+        can = ", ".join(f"numpy.{known}" for known in sorted([*_FUNCTIONS, "log1p", "expm1"]))
+        refuse(
+            f"calls {name}, which is Python code and no ONNX operator", f"use one of {can}, or do it before the model"
+        )
+    if name in _FUNCTIONS:
+        return graph.unary(_FUNCTIONS[name], x)
+    return log1p(graph, x) if name == "log1p" else expm1(graph, x)
 
 
 @converts("sklearn.FunctionTransformer")
@@ -219,7 +221,7 @@ def function_transformer(steps: Steps, step: Any, data: Data) -> Outcome:
     if step.func is None:
         return Outcome(features=data)
     if step.kw_args:
-        raise refuse("calls its function with kw_args", "leave kw_args out")
+        refuse("calls its function with kw_args", "leave kw_args out")
     name = getattr(step.func, "__name__", "")
     wanted = None if name in {"absolute", "negative"} else FLOATS
     return Outcome(features=apply_function(steps.graph, step.func, matrix(steps.graph, data, wanted)))
@@ -246,7 +248,7 @@ def simple_imputer(steps: Steps, step: Any, data: Data) -> Outcome:
         return Outcome(features=filled)
     if x.dtype == TEXT:
         msg = "an indicator of missing text goes into one array of objects with it, which ONNX does not have"
-        raise refuse(msg, "set add_indicator=False")
+        refuse(msg, "set add_indicator=False")
     flags = graph.gather(missing, np.asarray(step.indicator_.features_), axis=1)
     return Outcome(features=graph.concat([filled, graph.cast(flags, filled.dtype)]))
 
@@ -255,8 +257,7 @@ def is_missing(graph: Graph, x: Tensor, marker: Any) -> Tensor:
     """Return where a value is what a scikit-learn step calls missing."""
     nothing = marker is None or marker != marker or type(marker).__name__ == "NAType"  # noqa: PLR0124 (NaN)
     if x.dtype == TEXT:
-        text = (NONE_TEXT if marker is None else NAN_TEXT) if nothing else marker
-        return graph.compare("Equal", x, np.array(text, TEXT))
+        return graph.compare("Equal", x, np.array(MISSING_TEXT if nothing else marker, TEXT))
     if not nothing:
         return graph.compare("Equal", x, np.asarray(marker, x.dtype))
     if x.dtype in {F32, F64}:
@@ -275,8 +276,11 @@ def is_missing(graph: Graph, x: Tensor, marker: Any) -> Tensor:
     )
 )  # fmt: skip
 def selector(steps: Steps, step: Any, data: Data) -> Outcome:
-    """Keep the selected columns."""
+    """Keep the selected columns; recursive elimination predicts from them too."""
     graph, kept = steps.graph, step.get_support(indices=True)
     if len(kept) == 0:
-        raise refuse("selects no column at all", "leave the step out, or loosen it")
-    return Outcome(features=graph.gather(matrix(graph, data), np.asarray(kept), axis=1))
+        refuse("selects no column at all", "leave the step out, or loosen it")
+    features = graph.gather(matrix(graph, data), np.asarray(kept), axis=1)
+    if not hasattr(step, "predict"):
+        return Outcome(features=features)
+    return replace(steps.run(step.estimator_, features, "estimator_"), features=features)

@@ -55,7 +55,7 @@ def _check(model: Any) -> None:
     if model.stop_words is not None and model.ngram_range[1] > 1:
         reasons.append(("stop words are taken out before n-grams are made", "ngram_range=(1, 1), or no stop words"))
     if reasons:
-        raise refuse("; ".join(reason for reason, _ in reasons), f"use {', and '.join(remedy for _, remedy in reasons)}")
+        refuse("; ".join(reason for reason, _ in reasons), f"use {', and '.join(remedy for _, remedy in reasons)}")
 
 
 @converts("sklearn.CountVectorizer")
@@ -109,10 +109,10 @@ def _documents(graph: Graph, data: Data) -> Tensor:
     """Return the texts as a vector."""
     if isinstance(data, Frame):
         if len(data.columns) != 1:
-            raise refuse(f"gets {len(data.columns)} columns", "give it one column, by its name and not as a list")
+            refuse(f"gets {len(data.columns)} columns", "give it one column, by its name and not as a list")
         data = data.columns[0].tensor
     if data.dtype != TEXT:
-        raise refuse("gets numbers and expects text", "save the model with the example it was fitted on")
+        refuse("gets numbers and expects text", "save the model with the example it was fitted on")
     return graph.reshape(data, -1)
 
 
@@ -145,7 +145,9 @@ def _count_grams(graph: Graph, numbers: Tensor, grams: list[list[int]]) -> Tenso
     for index, gram in enumerate(grams):
         by_length.setdefault(len(gram), []).append(index)
     longest = max(by_length)
-    starts, pool, places = [], [], []
+    starts: list[int] = []
+    pool: list[int] = []
+    places: list[int] = []
     for length in range(1, longest + 1):
         starts.append(len(pool))
         for index in by_length.get(length, []):

@@ -69,7 +69,9 @@ def _classifier(steps: Steps, model: Any, members: Sequence[Any], data: Data, *,
 
 def _regressor(steps: Steps, model: Any, members: Sequence[Any], data: Data, *, forest: bool) -> Outcome:
     graph = steps.graph
-    total = add_in_order(graph, [grown(member, member.tree_.value) for member in members], matrix(graph, data, F32), None)
+    total = add_in_order(
+        graph, [grown(member, member.tree_.value) for member in members], matrix(graph, data, F32), None
+    )
     mean = graph.binary("Div", total, np.array(float(len(members)))) if forest else total
     return Outcome(prediction=graph.vector(mean) if model.n_outputs_ == 1 else mean)
 
@@ -105,10 +107,8 @@ def trees_embedding(steps: Steps, model: Any, data: Data) -> Outcome:
     trees = [grown(member, member.tree_.value) for member in model.estimators_]
     numbers = leaf_numbers(graph, trees, matrix(graph, data, F32))
     width = sum(len(tree.leaves) for tree in trees)
-    hot = graph.op(
-        "OneHot", numbers, np.array(width), np.array([0.0, 1.0]), dtype=graph.real(F64), axis=-1
-    )
-    return Outcome(features=graph.reduce("ReduceSum", hot, 1))
+    hot = graph.op("OneHot", numbers, np.array(width), np.array([0, 1], F32), dtype=F32, axis=-1)
+    return Outcome(features=graph.cast(graph.reduce("ReduceSum", hot, 1), F64))
 
 
 def _stages(model: Any, start: Array) -> tuple[list[Tree], Array]:
@@ -132,7 +132,7 @@ def _boosted(steps: Steps, model: Any, data: Data) -> Tensor:
         trees, first = _stages(model, start)
         return add_in_order(graph, trees, x, first)
     if hasattr(model, "classes_"):
-        raise refuse("starts from another classifier (init=)", "leave init at its default")
+        refuse("starts from another classifier (init=)", "leave init at its default")
     outcome = steps.run(model.init_, x, "init_")
     assert outcome.prediction is not None
     trees, _ = _stages(model, np.zeros(1))
@@ -157,7 +157,7 @@ def gradient_boosting_classifier(steps: Steps, model: Any, data: Data) -> Outcom
     return Outcome(
         index=above(graph, score, "GreaterOrEqual"),
         classes=model.classes_,
-        probability=two_columns(graph, graph.unary("Sigmoid", scaled)),
+        probability=two_columns(graph, graph.sigmoid(scaled)),
         score=score,
     )
 
@@ -234,7 +234,7 @@ def histogram_regressor(steps: Steps, model: Any, data: Data) -> Outcome:
     graph, raw = steps.graph, steps.graph.vector(_histogram(steps, model, data))
     link = type(model._loss.link).__name__  # noqa: SLF001 (the only place that says which link was taken)
     if link not in {"IdentityLink", "LogLink"}:
-        raise refuse(f"has the link {link}", "use a loss with a log or identity link")
+        refuse(f"has the link {link}", "use a loss with a log or identity link")
     return Outcome(prediction=graph.unary("Exp", raw) if link == "LogLink" else raw)
 
 
@@ -249,7 +249,7 @@ def histogram_classifier(steps: Steps, model: Any, data: Data) -> Outcome:
     return Outcome(
         index=above(graph, score),
         classes=model.classes_,
-        probability=two_columns(graph, graph.unary("Sigmoid", score)),
+        probability=two_columns(graph, graph.sigmoid(score)),
         score=score,
     )
 

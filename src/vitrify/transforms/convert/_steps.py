@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -117,7 +117,9 @@ class Steps:
         except UnsupportedModelError as error:
             self._note(kind.__name__, error.message, error.remedy)
         except Exception as error:  # noqa: BLE001 (an estimator's attributes may raise anything: unfitted, of another version)
-            self._note(kind.__name__, f"{type(error).__name__}: {error}", "check that it was fitted by the installed version")
+            self._note(
+                kind.__name__, f"{type(error).__name__}: {error}", "check that it was fitted by the installed version"
+            )
         finally:
             self._place = outer
         return _STAND_IN
@@ -133,6 +135,10 @@ class Steps:
         self.problems.append(Finding(place=f"{'.'.join(self._place)} ({kind})", message=message, remedy=remedy))
 
 
-def refuse(message: str, remedy: str) -> UnsupportedModelError:
-    """Return the error by which a converter says what it cannot do."""
-    return UnsupportedModelError(message, remedy=remedy)
+def refuse(message: str, remedy: str) -> NoReturn:
+    """Say what a converter cannot do with this estimator, and what to do instead.
+
+    Raises:
+        UnsupportedModelError: Always.
+    """
+    raise UnsupportedModelError(message, remedy=remedy)

@@ -19,7 +19,7 @@ import numpy as np
 from vitrify.transforms.convert._graph import F32, I64, ML, Array, Graph, Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 _BLOCK = 256
 """Trees added at a time: bounds the memory of a call to rows x 256 x outputs values."""
@@ -60,7 +60,7 @@ class Tree:
     missing_left: Array
     value: Array
     mode: Array
-    members: dict[int, Sequence[float]] | None = None
+    members: Mapping[int, Sequence[float]] | None = None
 
     @property
     def leaves(self) -> Array:
@@ -130,7 +130,7 @@ def _in(tree: Tree, dtype: np.dtype[Any]) -> Tree:
         return tree
     with np.errstate(over="ignore"):
         near = tree.threshold.astype(dtype)
-    # x <= t keeps its meaning for x of the narrower type if t is rounded down; so does x > t. x < t if it is rounded up.
+    # For x of the narrower type x <= t and x > t keep their meaning if t is rounded down, x < t if it is rounded up.
     down = np.where(near > tree.threshold, np.nextafter(near, dtype.type(-np.inf)), near)
     up = np.where(near < tree.threshold, np.nextafter(near, dtype.type(np.inf)), near)
     return replace(tree, threshold=np.where(tree.mode == Mode.LESS, up, down).astype(dtype))

@@ -23,12 +23,23 @@ if TYPE_CHECKING:
 
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2
 _NONE, _ZERO, _NAN = 0, 1, 2
-_ZERO_WIDTH = 1e-35
-"""LightGBM's ``kZeroThreshold`` (a float there): what is no farther from zero is zero."""
+_ZERO_WIDTH = float(np.float32(1e-35))
+"""LightGBM's ``kZeroThreshold``: what is no farther from zero is zero."""
 
 _IDENTITY = frozenset(
     {
-        *("regression", "regression_l1", "huber", "fair", "quantile", "mape", "lambdarank", "rank_xendcg", "custom", "none"),
+        *(
+            "regression",
+            "regression_l1",
+            "huber",
+            "fair",
+            "quantile",
+            "mape",
+            "lambdarank",
+            "rank_xendcg",
+            "custom",
+            "none",
+        ),
     }
 )
 _EXPONENTIAL = frozenset({"poisson", "gamma", "tweedie"})
@@ -55,7 +66,7 @@ def classifier(steps: Steps, model: Any, data: Data) -> Outcome:
     """The largest probability."""
     graph, read = steps.graph, _Model(model.booster_)
     if read.objective not in {"binary", "multiclass", "multiclassova", "cross_entropy"}:
-        raise refuse(f"classifies with the objective {read.objective}", "use binary, multiclass or multiclassova")
+        refuse(f"classifies with the objective {read.objective}", "use binary, multiclass or multiclassova")
     answer = _answer(steps, read, data)
     probability = answer if read.width > 1 else two_columns(graph, answer)
     return Outcome(index=graph.argmax(probability), classes=np.asarray(model.classes_), probability=probability)
@@ -72,12 +83,16 @@ class _Model:
         self.objective, self.parameters = _objective(fields.get("objective", "none"))
         self.features = int(fields["max_feature_idx"]) + 1
         self.categories: list[list[Any]] | None = native.pandas_categorical
-        known = _IDENTITY | _EXPONENTIAL | {"binary", "multiclass", "multiclassova", "cross_entropy", "cross_entropy_lambda"}
+        known = (
+            _IDENTITY
+            | _EXPONENTIAL
+            | {"binary", "multiclass", "multiclassova", "cross_entropy", "cross_entropy_lambda"}
+        )
         if self.objective not in known:
-            raise refuse(f"has the objective {self.objective}", "use one of LightGBM's usual objectives")
+            refuse(f"has the objective {self.objective}", "use one of LightGBM's usual objectives")
         self._raw = [_fields(block.split("\n\n\n")[0]) for block in blocks]
         if any(tree.get("is_linear", "0") == "1" for tree in self._raw):
-            raise refuse("has linear models in its leaves (linear_tree)", "train with linear_tree=False")
+            refuse("has linear models in its leaves (linear_tree)", "train with linear_tree=False")
         self.zero_features: set[int] = set()
         self.whole_features: set[int] = set()
         self.trees = self._trees()
@@ -89,11 +104,16 @@ class _Model:
             if _ZERO in found:
                 if len(found) > 1:
                     msg = f"treats zero in feature {feature} as missing in some trees and not in others"
-                    raise refuse(msg, "train all trees with one zero_as_missing")
+                    refuse(msg, "train all trees with one zero_as_missing")
                 self.zero_features.add(feature)
             if -1 in found:
                 self.whole_features.add(feature)
         return trees
+
+    @property
+    def splits_near_zero(self) -> bool:
+        """Whether a threshold lies among the values that LightGBM reads as zero."""
+        return any(np.any((np.abs(tree.threshold) <= _ZERO_WIDTH) & (tree.threshold != 0)) for tree in self.trees)
 
     @property
     def rounds(self) -> int:
@@ -107,7 +127,7 @@ def _fields(block: str) -> dict[str, str]:
 
 def _objective(text: str) -> tuple[str, dict[str, str]]:
     name, *rest = text.split(" ")
-    return name, dict(part.split(":", 1) if ":" in part else (part, "") for part in rest)
+    return name, {key: value for key, _, value in (part.partition(":") for part in rest)}
 
 
 def _numbers(tree: Mapping[str, str], key: str, dtype: Any) -> Array:
@@ -158,7 +178,9 @@ def _members(tree: Mapping[str, str], threshold: Array, categorical: Array) -> d
     for node in np.flatnonzero(categorical).tolist():
         which = int(threshold[node])
         bits = words[bounds[which] : bounds[which + 1]].tolist()
-        members[node] = [float(32 * word + bit) for word, value in enumerate(bits) for bit in range(32) if value >> bit & 1]
+        members[node] = [
+            float(32 * word + bit) for word, value in enumerate(bits) for bit in range(32) if value >> bit & 1
+        ]
     return members
 
 
@@ -175,10 +197,12 @@ def _input(graph: Graph, model: _Model, data: Data) -> Tensor:
     """Return the matrix that LightGBM makes of its input: arrays of whole numbers go through float32."""
     if isinstance(data, Tensor):
         return graph.cast(data if data.dtype in {F32, F64} else graph.cast(data, F32), F64)
-    categorical = [column for column in data.columns if column.field is not None and column.field.categories is not None]
+    categorical = [
+        column for column in data.columns if column.field is not None and column.field.categories is not None
+    ]
     if len(categorical) != len(model.categories or []):
         msg = f"was trained on {len(model.categories or [])} columns of categories and gets {len(categorical)}"
-        raise refuse(msg, "save the model with the example it was trained on")
+        refuse(msg, "save the model with the example it was trained on")
     codes = iter(model.categories or [])
     kinds = {column.tensor.dtype for column in data.columns if column not in categorical}
     target = np.result_type(F32, *(kind for kind in kinds if kind != TEXT))
@@ -204,11 +228,11 @@ def _codes(graph: Graph, column: Column, categories: list[Any]) -> Tensor:
 
 
 def _prepared(graph: Graph, model: _Model, x: Tensor) -> Tensor:
-    """Make zero missing where LightGBM takes it so, and cut categories to whole numbers."""
-    if model.zero_features:
-        chosen = np.isin(np.arange(model.features), sorted(model.zero_features))
-        zero = graph.compare("LessOrEqual", graph.unary("Abs", x), float(np.float32(_ZERO_WIDTH)))
-        x = graph.where(graph.op("And", zero, chosen, dtype=bool), np.array(np.nan), x)
+    """Make what is nearly zero zero, or missing where LightGBM takes it so, and cut categories to whole numbers."""
+    if model.zero_features or model.splits_near_zero:
+        zero = graph.compare("LessOrEqual", graph.unary("Abs", x), _ZERO_WIDTH)
+        missing = np.isin(np.arange(model.features), sorted(model.zero_features))
+        x = graph.where(zero, np.where(missing, np.nan, 0.0), x)
     if model.whole_features:
         chosen = np.isin(np.arange(model.features), sorted(model.whole_features))
         whole = graph.binary("Mul", graph.unary("Sign", x), graph.unary("Floor", graph.unary("Abs", x)))
@@ -221,8 +245,7 @@ def _transformed(graph: Graph, model: _Model, score: Tensor) -> Tensor:
     name = model.objective
     if name in {"binary", "multiclassova", "cross_entropy"}:
         slope = float(model.parameters.get("sigmoid", 1))
-        power = graph.unary("Exp", graph.binary("Mul", score, -slope))
-        return graph.binary("Div", np.ones(()), graph.binary("Add", power, 1.0))
+        return graph.sigmoid(graph.binary("Mul", score, slope) if slope != 1 else score)
     if name == "multiclass":
         return graph.unary("Softmax", score, axis=1)
     if name == "cross_entropy_lambda":

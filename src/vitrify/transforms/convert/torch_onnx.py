@@ -8,6 +8,7 @@ Options: ``precision`` (``source``, or ``float32`` to compute in single precisio
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -86,23 +87,42 @@ def _type_problems(program: torch.export.ExportedProgram) -> list[Finding]:
 
 def _operator_problems(program: torch.export.ExportedProgram, opset: int) -> list[Finding]:
     """Ask the exporter's own registry, after its own decompositions: what it will not find then, it does not have."""
-    from torch.onnx._internal.exporter import _core, _dispatching, _registration
+    from torch.onnx._internal.exporter import _core
 
-    with quiet():
-        registry = _registration.ONNXRegistry.from_torchlib(opset_version=opset)
-        decomposed = _core._prepare_exported_program_for_export(program, registry=registry)  # noqa: SLF001 (no public way)
-        missing = Counter(
-            str(node.target)
-            for node in decomposed.graph.nodes
-            if node.op == "call_function"
-            and isinstance(node.target, torch._ops.OpOverload)  # noqa: SLF001 (no public name)
-            and _dispatching.dispatch(node, registry)[0] is None
-        )
+    registry = _registry(opset)
+    missing = _untranslated(program.graph_module, registry)
+    if missing:  # some may still decompose into operators that have a translation
+        with quiet():
+            decomposed = _core._prepare_exported_program_for_export(program, registry=registry)  # noqa: SLF001 (no public way)
+        missing = _untranslated(decomposed.graph_module, registry)
     remedy = "replace it in forward by operators that ONNX has, or keep the torch-export form"
     return [
         Finding(place=name, message=f"no ONNX translation ({count} call(s))", remedy=remedy)
         for name, count in sorted(missing.items())
     ]
+
+
+def _untranslated(module: torch.fx.GraphModule, registry: Any) -> Counter[str]:
+    """Count the operators of a graph, and of the graphs inside it, that have no translation."""
+    from torch.onnx._internal.exporter import _dispatching
+
+    graphs = [part.graph for part in module.modules() if isinstance(part, torch.fx.GraphModule)]
+    return Counter(
+        str(node.target)
+        for graph in graphs
+        for node in graph.nodes
+        if node.op == "call_function"
+        and isinstance(node.target, torch._ops.OpOverload)  # noqa: SLF001 (no public name)
+        and _dispatching.dispatch(node, registry)[0] is None
+    )
+
+
+@cache
+def _registry(opset: int) -> Any:
+    from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+    with quiet():
+        return ONNXRegistry.from_torchlib(opset_version=opset)
 
 
 def _export(

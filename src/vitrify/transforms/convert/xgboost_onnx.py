@@ -53,7 +53,7 @@ def classifier(steps: Steps, model: Any, data: Data) -> Outcome:
     """Above one half, or the largest probability."""
     graph, read = steps.graph, _of(model)
     if read.objective not in _LOGISTIC | _SOFTMAX:
-        raise refuse(f"classifies with the objective {read.objective}", "use binary:logistic or multi:softprob")
+        refuse(f"classifies with the objective {read.objective}", "use binary:logistic or multi:softprob")
     answer = _outcome(steps, read, data, missing=model.missing, labels=False).prediction
     assert answer is not None
     classes = np.asarray(model.classes_)
@@ -81,35 +81,35 @@ class _Model:
         gradient = learner["gradient_booster"]
         self.objective: str = learner["objective"]["name"]
         self.dart = gradient["name"] == "dart"
-        self._refuse(learner, gradient)
+        self._refuse(gradient)
         inner = gradient["gbtree"] if self.dart else gradient
         forest = inner["model"]
         parameters = learner["learner_model_param"]
         self.groups = max(int(parameters["num_class"]), int(parameters.get("num_target", 1)), 1)
         ends = forest["iteration_indptr"]
         count = len(forest["trees"]) if rounds is None else ends[min(rounds, len(ends) - 1)]
-        weights = gradient["weight_drop"] if self.dart else [1.0] * count
+        margin = self._margin(np.atleast_1d(np.array(json.loads(parameters["base_score"]), F32)))
+        self.start = np.broadcast_to(margin, self.groups)
+        weights = gradient["weight_drop"] if self.dart else [None] * count
         self.trees = [
-            _tree(tree, np.float32(weight), int(group), self.groups)
+            _tree(tree, weight, int(group), self.start)
             for tree, weight, group in zip(
                 forest["trees"][:count], weights[:count], forest["tree_info"][:count], strict=True
             )
         ]
-        self.start = self._margin(np.atleast_1d(np.float32(json.loads(parameters["base_score"]))))
 
-    def _refuse(self, learner: Mapping[str, Any], gradient: Mapping[str, Any]) -> None:
+    def _refuse(self, gradient: Mapping[str, Any]) -> None:
         if gradient["name"] == "gblinear":
-            raise refuse("is a linear booster (gblinear)", "use booster='gbtree'")
+            refuse("is a linear booster (gblinear)", "use booster='gbtree'")
         inner = gradient["gbtree"] if self.dart else gradient
         trees = inner["model"]["trees"]
         if any(int(tree["tree_param"].get("size_leaf_vector", 1)) > 1 for tree in trees):
-            raise refuse("has trees with several values a leaf (multi_output_tree)", "use one_output_per_tree")
+            refuse("has trees with several values a leaf (multi_output_tree)", "use one_output_per_tree")
         if any(tree["categories_nodes"] for tree in trees):
             remedy = "encode the categories before the model (OneHotEncoder, OrdinalEncoder)"
-            raise refuse("splits on categories itself (enable_categorical)", remedy)
+            refuse("splits on categories itself (enable_categorical)", remedy)
         if self.objective not in _IDENTITY | _LOGISTIC | _EXPONENTIAL | _SOFTMAX:
-            raise refuse(f"has the objective {self.objective}", "use one of XGBoost's usual objectives")
-        del learner
+            refuse(f"has the objective {self.objective}", "use one of XGBoost's usual objectives")
 
     def _margin(self, base: Array) -> Array:
         """Return the base score on the scale that the trees are added on."""
@@ -118,11 +118,14 @@ class _Model:
         return np.log(base) if self.objective in _EXPONENTIAL else base
 
 
-def _tree(tree: Mapping[str, Any], weight: np.float32, group: int, groups: int) -> Tree:
+def _tree(tree: Mapping[str, Any], weight: float | None, group: int, start: Array) -> Tree:
     left = np.asarray(tree["left_children"], np.int64)
-    conditions = np.asarray(tree["split_conditions"], np.float32)
-    value = np.zeros((len(left), groups), np.float32)
-    value[:, group] = conditions * weight
+    conditions = np.asarray(tree["split_conditions"], F32)
+    value = np.zeros((len(left), len(start)), F32)
+    value[:, group] = conditions
+    if weight is not None:
+        # DART predicts each tree on top of the base score, takes that off again, and weighs what is left.
+        value[:, group] = ((conditions + start[group]) - start[group]) * np.float32(weight)
     return Tree(
         feature=np.asarray(tree["split_indices"], np.int64),
         threshold=conditions,
@@ -141,8 +144,7 @@ def _outcome(steps: Steps, model: _Model, data: Data, *, missing: float, labels:
         # XGBoost compares in float32 too.
         is_missing = graph.compare("Equal", x, np.array(missing, F32))
         x = graph.where(is_missing, np.array(np.nan, x.dtype), x)
-    start = np.broadcast_to(model.start, model.groups).astype(F32)
-    raw = add_in_order(graph, model.trees, x, start)
+    raw = add_in_order(graph, model.trees, x, model.start)
     answer = raw if model.groups > 1 else graph.vector(raw)
     return Outcome(prediction=_transformed(graph, model.objective, answer, labels=labels))
 

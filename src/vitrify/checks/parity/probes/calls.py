@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vitrify.checks.parity.probes.batches import dimensions
-from vitrify.checks.parity.probes.material import Probe
+from vitrify.checks.parity.probes.material import Probe, deviation
+from vitrify.checks.parity.probes.samples import JITTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,7 +34,7 @@ def probes(material: Material) -> Iterator[Probe]:
     for turn in range(_NOISY if floats else 0):
         rng = material.rng(f"call {turn}")
         noisy = {
-            name: (array + rng.standard_normal(array.shape) * np.nan_to_num(np.std(array)) * 0.1).astype(array.dtype)
+            name: (array + rng.standard_normal(array.shape) * deviation(array.reshape(-1)) * JITTER).astype(array.dtype)
             for name, array in material.samples.items()
             if name in floats
         }

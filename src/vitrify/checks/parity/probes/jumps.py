@@ -14,7 +14,7 @@ import numpy as np
 
 from vitrify.checks.parity import rows
 from vitrify.checks.parity.asking import per_row, run
-from vitrify.checks.parity.probes.material import Probe, spread
+from vitrify.checks.parity.probes.material import Probe, deviation, spread
 from vitrify.core.errors import ModelError, SignatureError
 
 if TYPE_CHECKING:
@@ -125,8 +125,7 @@ class Jumps:
             moved = dict(found.base)
             for name, array in found.base.items():
                 if array.dtype.kind == "f":
-                    spread = np.nan_to_num(np.nanstd(self.material.samples[name], axis=0))
-                    by = sign * spread * np.finfo(array.dtype).eps ** _NUDGE
+                    by = sign * deviation(self.material.samples[name]) * np.finfo(array.dtype).eps ** _NUDGE
                     moved[name] = (array + by).astype(array.dtype)
             shifted = replace(found, base=moved)
             ends = (self._run(columns, shifted, values) for values in (found.low, found.high))

@@ -157,6 +157,20 @@ class Material:
         return Probe(name, arrays, hint)
 
 
+def deviation(array: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the standard deviation of each element over the rows, without what is missing or infinite."""
+    values = np.ma.getdata(array)
+    finite = np.isfinite(values)
+    values = np.where(finite, values, 0.0).astype(np.float64)
+    largest = np.abs(values).max(axis=0, initial=0.0)
+    unit = np.where(largest > 0, largest, 1.0)
+    count = np.maximum(finite.sum(axis=0), 1)
+    mean = (values / unit).sum(axis=0) / count
+    square = np.where(finite, np.square(values / unit - mean), 0.0).sum(axis=0) / count
+    spread: NDArray[np.float64] = unit * np.sqrt(square)
+    return spread
+
+
 def as_array(values: Sequence[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Return values as an array of a column's type; ``numpy.ma.masked`` among them stays masked."""
     if any(value is np.ma.masked for value in values):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vitrify.checks.parity import rows
-from vitrify.checks.parity.probes.material import Probe
+from vitrify.checks.parity.probes.material import Probe, deviation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,8 +35,7 @@ def jitter(material: Material, count: int, name: str) -> dict[str, NDArray[Any]]
     for field in material.signature.inputs:
         array = arrays[field.name]
         if array.dtype.kind == "f":
-            spread = np.nan_to_num(np.nanstd(material.samples[field.name], axis=0)) if _any(array) else 0.0
-            noise = rng.standard_normal(array.shape) * spread * JITTER
+            noise = rng.standard_normal(array.shape) * deviation(material.samples[field.name]) * JITTER
             arrays[field.name] = (array + noise).astype(array.dtype)
         elif array.dtype.kind in "iu" and field.categories is None and count:
             low, high = material.samples[field.name].min(), material.samples[field.name].max()
@@ -54,10 +53,6 @@ def _as(values: NDArray[Any], like: NDArray[Any]) -> NDArray[Any]:
         data[shown] = np.ma.getdata(values)[shown].astype(like.dtype)
         return data
     return values.astype(like.dtype)
-
-
-def _any(array: NDArray[Any]) -> bool:
-    return bool(np.isfinite(array).any())
 
 
 def _shuffle(material: Material, count: int) -> dict[str, NDArray[Any]]:

@@ -65,7 +65,9 @@ def _xgboost(booster: Any) -> Iterator[tuple[int, float]]:
     for tree in learner.get("gbtree", learner).get("model", {}).get("trees", []):
         numeric = tree.get("split_type") or [0] * len(tree["left_children"])
         nodes = zip(tree["left_children"], tree["split_indices"], tree["split_conditions"], numeric, strict=True)
-        yield from ((feature, threshold) for left, feature, threshold, kind in nodes if left >= 0 and kind == 0)
+        for left, feature, threshold, kind in nodes:
+            if left >= 0 and kind == 0:
+                yield feature, float(np.float32(threshold))  # the shortest text that reads back as the float32
 
 
 def _lightgbm(booster: Any) -> Iterator[tuple[int, float]]:

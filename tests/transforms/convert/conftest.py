@@ -1,0 +1,168 @@
+"""A live model and its ONNX graph, side by side."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+import pytest
+
+from vitrify import containers
+from vitrify.core.catalog import catalog
+from vitrify.core.document import SCHEMA, Document
+from vitrify.core.plan import Step
+from vitrify.core.protocols import Subject
+from vitrify.runtimes.onnxruntime import OnnxRuntime
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from vitrify.core.protocols import Written
+
+
+@dataclass
+class Memory:
+    """A sink that keeps what is written."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def open(self, name: str, kind: str) -> Iterator[io.BytesIO]:
+        stream = io.BytesIO()
+        yield stream
+        self.files[name] = stream.getvalue()
+
+    def path(self, name: str, kind: str) -> contextlib.AbstractContextManager[Path]:
+        raise NotImplementedError
+
+
+@dataclass
+class Pair:
+    """A source session and the session of its graph, made from one example."""
+
+    written: Written
+    proto: onnx.ModelProto
+    source: Any
+    graph: Any
+    document: Document
+
+    def both(self, data: Any) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        return self.source.predict(data), self.graph.predict(data)
+
+    def agree(self, data: Any, *, ulps: float = 4, atol: float = 0.0) -> dict[str, float]:
+        """Compare all outputs: labels equal, numbers within some ulps of their own type; return the worst ulps."""
+        expected, given = self.both(data)
+        assert list(expected) == list(given)
+        worst = {}
+        for name, want in expected.items():
+            have = given[name]
+            assert have.shape == want.shape, name
+            assert have.dtype == want.dtype, name
+            if want.dtype.kind != "f":
+                np.testing.assert_array_equal(have, want, err_msg=name)
+                worst[name] = 0.0
+                continue
+            np.testing.assert_array_equal(np.isnan(have), np.isnan(want), err_msg=name)
+            known = ~np.isnan(want) & (have != want)
+            apart = np.abs(have[known].astype(np.float64) - want[known])
+            scale = np.spacing(np.abs(want[known])).astype(np.float64)
+            excess = np.maximum(apart - atol, 0) / scale
+            worst[name] = float(excess.max(initial=0))
+            assert worst[name] <= ulps, (name, worst[name], have[known][:3], want[known][:3])
+        return worst
+
+
+@pytest.fixture
+def subject():
+    """Return a function that makes a subject from a live model and an example."""
+
+    def make(model: Any, example: Any) -> Subject:
+        format_ = catalog().for_object("format", model).name
+        runtime = catalog().for_object("runtime", model).load()
+        given = containers.example(example)
+        entry = runtime.entry(model, given)
+        document = Document(schema=SCHEMA, format=format_, runtime="estimator", entry=entry, signature=given.signature)
+        outputs = runtime.wrap(model, document).run(given.arrays)
+        fields = runtime.describe_outputs(model, outputs, entry)
+        document = document.replace(signature=given.signature.replace(outputs=fields))
+        return Subject(files=None, document=document, golden=given.arrays, native=model)
+
+    return make
+
+
+@pytest.fixture
+def convert(subject):
+    """Return a function that converts a live model by its format's transform."""
+
+    def run(model: Any, example: Any, **options: Any) -> Pair:
+        source = subject(model, example)
+        transform, step = transform_of(source, options)
+        assert transform.problems(source, step) == ()
+        sink = Memory()
+        written = transform.apply(source, step, sink)
+        proto = onnx.load_from_string(sink.files["model.onnx"])
+        document = source.document.replace(format="onnx", runtime="onnxruntime", entry=written.entry)
+        native = catalog().for_object("runtime", model).load().wrap(model, source.document)
+        return Pair(written, proto, native, OnnxRuntime().wrap(proto, document), document)
+
+    return run
+
+
+@pytest.fixture
+def problems(subject):
+    """Return a function that lists what cannot be converted."""
+
+    def run(model: Any, example: Any, **options: Any):
+        source = subject(model, example)
+        transform, step = transform_of(source, options)
+        return transform.problems(source, step)
+
+    return run
+
+
+def transform_of(source: Subject, options: dict[str, Any]):
+    name = f"{source.document.format}-to-onnx"
+    step = Step(transform=name, source=source.document.format, target="onnx", fidelity="numeric", options=options)
+    return catalog().load("transform", name), step
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def around(values: np.ndarray) -> np.ndarray:
+    """Return each value and its neighbours one ulp away, in float64 and in float32."""
+    with np.errstate(over="ignore"):
+        narrow = values.astype(np.float32)
+        near = [values, np.nextafter(values, -np.inf), np.nextafter(values, np.inf)]
+        near += [np.nextafter(narrow, np.float32(side)).astype(np.float64) for side in (-np.inf, np.inf)]
+    every = np.concatenate([*near, narrow.astype(np.float64)])
+    return every[np.isfinite(every)]
+
+
+@pytest.fixture
+def probes():
+    """Return a function that turns rows into rows on and around thresholds, extreme, and far away."""
+
+    def make(x: np.ndarray, thresholds: dict[int, np.ndarray] | None = None, *, missing: bool = False) -> np.ndarray:
+        rows = [x, -x, x * 1e6, x * 1e-6, np.zeros((1, x.shape[1]))]
+        rng = np.random.default_rng(1)
+        for column, values in (thresholds or {}).items():
+            near = around(np.unique(values))
+            block = x[rng.integers(0, len(x), len(near))].copy()
+            block[:, column] = near
+            rows.append(block)
+        result = np.concatenate(rows)
+        if missing:
+            holes = result.copy()
+            holes[rng.random(holes.shape) < 0.3] = np.nan
+            result = np.concatenate([result, holes])
+        return result
+
+    return make

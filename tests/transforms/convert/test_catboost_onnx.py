@@ -1,0 +1,112 @@
+"""CatBoost to ONNX: leaves added in double."""
+
+from __future__ import annotations
+
+import catboost as cb
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+ROWS = 150
+QUIET = {"iterations": 8, "depth": 3, "verbose": 0, "allow_writing_files": False, "random_seed": 0, "thread_count": 1}
+
+
+@pytest.fixture
+def x(rng):
+    return rng.normal(size=(ROWS, 4)) * [1, 10, 100, 0.01]
+
+
+@pytest.fixture
+def target(x):
+    return x[:, 0] * 3 + np.sin(x[:, 1]) + 7
+
+
+def borders(model: cb.CatBoost) -> dict[int, np.ndarray]:
+    """Return every border, by column."""
+    return {column: np.array(values) for column, values in model.get_borders().items() if len(values)}
+
+
+REGRESSORS = {
+    "squared error": {},
+    "absolute error": {"loss_function": "MAE"},
+    "quantile": {"loss_function": "Quantile:alpha=0.3"},
+    "poisson": {"loss_function": "Poisson"},
+    "tweedie": {"loss_function": "Tweedie:variance_power=1.5"},
+    "several targets": {"loss_function": "MultiRMSE"},
+    "depthwise": {"grow_policy": "Depthwise"},
+    "lossguide": {"grow_policy": "Lossguide", "max_leaves": 6},
+    "missing is largest": {"nan_mode": "Max"},
+    "ordered": {"boosting_type": "Ordered"},
+    "many trees": {"iterations": 300, "depth": 2},
+}
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_a_regressor_predicts_to_a_few_ulps(name, *, x, target, convert, probes, rng):
+    y = np.abs(target) + 0.1
+    holes = np.where(rng.random(x.shape) < 0.1, np.nan, x)
+    model = cb.CatBoostRegressor(**{**QUIET, **REGRESSORS[name]})
+    model.fit(holes, np.stack([y, -y], axis=1) if name == "several targets" else y)
+    convert(model, holes).agree(probes(holes, borders(model), missing=True), ulps=8, atol=1e-14)
+
+
+CLASSIFIERS = {
+    "plain": {},
+    "one against all": {"loss_function": "MultiClassOneVsAll"},
+    "depthwise": {"grow_policy": "Depthwise"},
+    "lossguide": {"grow_policy": "Lossguide"},
+    "weights": {"auto_class_weights": "Balanced"},
+}
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_a_classifier_gives_the_same_labels_and_probabilities(name, *, classes, x, target, convert, probes):
+    if classes == 2 and name == "one against all":
+        pytest.skip("needs more than two classes")
+    y = np.array(["low", "middle", "top"])[np.digitize(target, np.quantile(target, np.arange(1, classes) / classes))]
+    model = cb.CatBoostClassifier(**{**QUIET, **CLASSIFIERS[name]}).fit(x, y)
+    convert(model, x).agree(probes(x, borders(model)), ulps=16, atol=1e-15)
+
+
+@pytest.mark.parametrize("labels", [[False, True], [3, 7], ["no", "yes"], [0.5, 1.5]])
+def test_labels_come_back_in_their_own_type(labels, x, target, convert):
+    model = cb.CatBoostClassifier(**QUIET).fit(x, np.array(labels)[(target > 7).astype(int)])
+    convert(model, x).agree(x, ulps=16, atol=1e-15)
+
+
+def test_the_threshold_of_the_probability_decides(x, target, convert):
+    model = cb.CatBoostClassifier(**QUIET).fit(x, (target > 7).astype(int))
+    model.set_probability_threshold(0.8)
+    convert(model, x).agree(x, ulps=16, atol=1e-15)
+
+
+def test_only_the_rounds_up_to_the_best_one_count(x, target, convert):
+    model = cb.CatBoostRegressor(**{**QUIET, "iterations": 100, "learning_rate": 0.9})
+    model.fit(x[:80], target[:80], eval_set=(x[80:], target[80:]), early_stopping_rounds=2)
+    assert model.tree_count_ < 100
+    convert(model, x).agree(x, ulps=8, atol=1e-14)
+
+
+def test_a_ranker_scores_the_same(x, target, convert):
+    model = cb.CatBoostRanker(**QUIET).fit(x, np.digitize(target, [6, 8]), group_id=np.repeat(np.arange(15), 10))
+    convert(model, x).agree(x, ulps=8, atol=1e-14)
+
+
+def test_a_table_keeps_the_types_of_its_columns(target, convert, rng):
+    table = pd.DataFrame({"big": rng.integers(0, 2**40, ROWS), "real": rng.normal(size=ROWS)})
+    convert(cb.CatBoostRegressor(**QUIET).fit(table, target), table).agree(table, ulps=8, atol=1e-14)
+
+
+def test_behind_a_scaler_no_row_takes_another_branch(x, target, convert, probes):
+    model = make_pipeline(StandardScaler(), cb.CatBoostClassifier(**QUIET)).fit(x, target > 7)
+    convert(model, x).agree(probes(x), ulps=16, atol=1e-15)
+
+
+def test_categories_are_refused_with_a_remedy(target, problems, rng):
+    table = pd.DataFrame({"c": np.array(["a", "b"])[rng.integers(0, 2, ROWS)], "n": rng.normal(size=ROWS)})
+    (finding,) = problems(cb.CatBoostRegressor(**QUIET, cat_features=["c"]).fit(table, target), table)
+    assert "categorical" in finding.message
+    assert "encode" in finding.remedy

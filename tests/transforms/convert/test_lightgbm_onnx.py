@@ -1,0 +1,160 @@
+"""LightGBM to ONNX: in double, to the last bit before the objective's own function."""
+
+from __future__ import annotations
+
+import lightgbm as lgb
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+ROWS = 200
+QUIET = {"verbose": -1, "n_estimators": 8, "min_child_samples": 5, "random_state": 0, "n_jobs": 1}
+
+
+@pytest.fixture
+def x(rng):
+    x = rng.normal(size=(ROWS, 4)) * [1, 10, 100, 0.01]
+    x[rng.random(x.shape) < 0.2] = 0
+    return x
+
+
+@pytest.fixture
+def target(x):
+    return x[:, 0] * 3 + np.sin(x[:, 1]) + 7
+
+
+def thresholds(booster: lgb.Booster) -> dict[int, np.ndarray]:
+    """Return every threshold, by column."""
+    found = booster.trees_to_dataframe().dropna(subset=["threshold"])
+    names = booster.feature_name()
+    numeric = found[found["decision_type"] == "<="]
+    return {names.index(name): group["threshold"].to_numpy(float) for name, group in numeric.groupby("split_feature")}
+
+
+REGRESSORS = {
+    "squared error": {},
+    "absolute error": {"objective": "regression_l1"},
+    "huber": {"objective": "huber"},
+    "quantile": {"objective": "quantile", "alpha": 0.3},
+    "poisson": {"objective": "poisson"},
+    "gamma": {"objective": "gamma"},
+    "tweedie": {"objective": "tweedie"},
+    "square root": {"reg_sqrt": True},
+    "cross entropy": {"objective": "cross_entropy"},
+    "cross entropy lambda": {"objective": "cross_entropy_lambda"},
+    "random forest": {"boosting_type": "rf", "bagging_freq": 1, "bagging_fraction": 0.7},
+    "dart": {"boosting_type": "dart", "drop_rate": 0.5},
+    "goss": {"data_sample_strategy": "goss"},
+    "zero is missing": {"zero_as_missing": True},
+    "no missing": {"use_missing": False},
+    "extra trees": {"extra_trees": True},
+    "many trees": {"n_estimators": 300, "num_leaves": 4},
+}
+SMOOTH = {"poisson", "gamma", "tweedie", "cross entropy", "cross entropy lambda"}
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_a_regressor_predicts_to_the_last_bits(name, *, missing, x, target, convert, probes, rng):
+    y = (target > 7).astype(float) if name.startswith("cross") else np.abs(target) + 0.1
+    if missing:
+        x = np.where(rng.random(x.shape) < 0.1, np.nan, x)
+    model = lgb.LGBMRegressor(**{**QUIET, **REGRESSORS[name]}).fit(x, y)
+    rows = np.concatenate(
+        [probes(x, thresholds(model.booster_), missing=True), np.full((1, 4), 1e-36), np.full((1, 4), -1e-34)]
+    )
+    convert(model, x).agree(rows, ulps=4 if name in SMOOTH else 0)
+
+
+def test_a_random_forest_is_averaged(convert, rng):
+    x = rng.normal(size=(800, 3))
+    model = lgb.LGBMRegressor(
+        boosting_type="rf", bagging_freq=1, bagging_fraction=0.7, n_estimators=15, verbose=-1, n_jobs=1
+    )
+    convert(model.fit(x, 10 * x[:, 0]), x).agree(x, ulps=0)
+
+
+CLASSIFIERS = {
+    "plain": {},
+    "one against all": {"objective": "multiclassova"},
+    "random forest": {"boosting_type": "rf", "bagging_freq": 1, "bagging_fraction": 0.7},
+    "slope": {"sigmoid": 2.5},
+    "unbalanced": {"is_unbalance": True},
+}
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_a_classifier_gives_the_same_labels_and_probabilities(name, *, classes, x, target, convert, probes):
+    if classes == 2 and name == "one against all":
+        pytest.skip("needs more than two classes")
+    y = np.array(["low", "middle", "top"])[np.digitize(target, np.quantile(target, np.arange(1, classes) / classes))]
+    model = lgb.LGBMClassifier(**{**QUIET, **CLASSIFIERS[name]}).fit(x, y)
+    convert(model, x).agree(probes(x, thresholds(model.booster_), missing=True), ulps=8)
+
+
+def test_only_the_rounds_up_to_the_best_one_count(x, target, convert):
+    model = lgb.LGBMRegressor(**{**QUIET, "n_estimators": 100, "learning_rate": 0.9})
+    model.fit(
+        x[:100], target[:100], eval_X=x[100:], eval_y=target[100:], callbacks=[lgb.early_stopping(2, verbose=False)]
+    )
+    assert model.best_iteration_ < 100
+    convert(model, x).agree(x, ulps=0)
+
+
+def test_a_ranker_scores_the_same(x, target, convert):
+    model = lgb.LGBMRanker(**QUIET).fit(x, np.digitize(target, [6, 8]), group=[20] * 10)
+    convert(model, x).agree(x, ulps=0)
+
+
+@pytest.mark.parametrize("objective", ["regression", "binary", "multiclass", "multiclassova"])
+def test_a_booster_without_the_interface_predicts_the_same(objective, x, target, convert):
+    y = np.digitize(target, [6, 8]) if objective.startswith("multi") else (target > 7).astype(int)
+    parameters = {"objective": objective, "verbose": -1, "num_threads": 1}
+    if objective.startswith("multi"):
+        parameters["num_class"] = 3
+    booster = lgb.train(parameters, lgb.Dataset(x, y), num_boost_round=5)
+    convert(booster, x).agree(x, ulps=8)
+
+
+def test_categories_given_as_numbers_split_as_sets(target, convert, rng):
+    x = np.column_stack([rng.integers(0, 80, ROWS), rng.normal(size=ROWS)]).astype(float)
+    y = np.isin(x[:, 0], [1, 3, 35, 70]) * 5 + x[:, 1]
+    model = lgb.LGBMRegressor(**{**QUIET, "cat_smooth": 0, "min_data_per_group": 1}).fit(x, y, categorical_feature=[0])
+    pair = convert(model, x)
+    assert any(attribute.name == "membership_values" for node in pair.proto.graph.node for attribute in node.attribute)
+    odd = np.column_stack([np.array([-1, 0.5, -0.5, 79.9, 1e9, 80, np.nan, 35, 70, 3.5]), np.zeros(10)])
+    pair.agree(np.concatenate([x, odd]), ulps=0)
+
+
+def test_categories_of_a_table_are_found_by_their_labels(convert, rng):
+    labels = np.array(["red", "green", "blue", "ünïcode", ""])
+    table = pd.DataFrame({"c": pd.Categorical(labels[rng.integers(0, 5, ROWS)]), "n": rng.normal(size=ROWS)})
+    y = (table["c"] == "blue") * 3.0 + table["n"]
+    model = lgb.LGBMRegressor(**{**QUIET, "min_data_per_group": 1, "cat_smooth": 0}).fit(table, y)
+    pair = convert(model, table)
+    pair.agree(table, ulps=0)
+
+
+def test_whole_numbers_go_through_float32_in_an_array_and_not_in_a_table(convert, rng):
+    x = rng.integers(2**24, 2**26, size=(ROWS, 2))
+    y = (x[:, 0] % 7).astype(float)
+    model = lgb.LGBMRegressor(**QUIET).fit(x, y)
+    convert(model, x).agree(np.concatenate([x, x + 1, x * 2**30]), ulps=0)
+    table = pd.DataFrame(x, columns=["a", "b"])
+    model = lgb.LGBMRegressor(**QUIET).fit(table, y)
+    convert(model, table).agree(pd.concat([table, table + 1, table * 2**30]), ulps=0)
+
+
+def test_behind_a_scaler_no_row_takes_another_branch(x, target, convert, probes):
+    model = make_pipeline(StandardScaler(), lgb.LGBMClassifier(**QUIET)).fit(x, target > 7)
+    convert(model, x).agree(probes(x), ulps=8)
+
+
+def test_linear_leaves_are_refused(x, target, problems):
+    model = lgb.LGBMRegressor(**QUIET, linear_tree=True).fit(x, target)
+    (finding,) = problems(model, x)
+    assert "linear" in finding.message
+    assert finding.remedy
