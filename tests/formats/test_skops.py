@@ -10,7 +10,9 @@ import os
 import subprocess
 import sys
 import threading
+import tracemalloc
 import zipfile
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -383,3 +385,40 @@ def test_detect_goes_by_content(saved, tmp_path):
     other.write_bytes(b"")
     assert not Skops().detect(other)
     assert not Skops().detect(tmp_path)
+
+
+class Point(NamedTuple):
+    x: int
+    y: list
+
+
+def test_a_named_tuple_comes_back_without_its_class_being_called(saved, monkeypatch):
+    written, files = saved(FunctionTransformer(kw_args={"at": Point(1, [2])}))
+    assert written.names == (f"{__name__}.Point",)
+    monkeypatch.setattr(Point, "__new__", None)
+    copy = Skops().read(files, written.entry, Allow.of(written.names)).kw_args["at"]
+    assert type(copy) is Point
+    assert (copy.x, copy.y) == (1, [2])
+
+
+def test_a_memory_mapped_array_is_kept_as_a_plain_one(copied, tmp_path):
+    np.save(tmp_path / "a.npy", X)
+    copy = copied(FunctionTransformer(kw_args={"a": np.load(tmp_path / "a.npy", mmap_mode="r")})).kw_args["a"]
+    assert type(copy) is np.ndarray
+    np.testing.assert_array_equal(copy, X)
+
+
+def test_writing_needs_no_copy_of_the_arrays_and_reading_one(files_and_sink):
+    place = files_and_sink()
+    array = np.zeros(4_000_000)
+    tracemalloc.start()
+    try:
+        written = Skops().write(FunctionTransformer(kw_args={"a": array}), place.sink, None)
+        writing = tracemalloc.get_traced_memory()[1]
+        tracemalloc.reset_peak()
+        Skops().read(place.files(), written.entry, Allow())
+        reading = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert writing < array.nbytes // 10
+    assert reading < array.nbytes * 1.1

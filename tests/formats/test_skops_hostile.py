@@ -157,11 +157,6 @@ HARMFUL = {
         ),
         "sklearn.preprocessing._data.StandardScaler.fit",
     ),
-    "re-export": (named("FunctionNode", "sklearn.utils.fixes", "parse_version"), "sklearn.utils.fixes.parse_version"),
-    "download": (
-        named("FunctionNode", "sklearn.datasets._openml", "fetch_openml"),
-        "sklearn.datasets._openml.fetch_openml",
-    ),
     "numpy loader": (named("FunctionNode", "numpy", "load"), "numpy.load"),
     "quantile forest": (
         named("QuantileForestNode", "os", "system", content=mapping(), __reduce__={"args": COMMAND}),

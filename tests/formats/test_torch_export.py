@@ -134,6 +134,22 @@ def test_a_module_in_training_mode_is_exported_in_eval_mode_and_left_as_it_was(f
     assert not any(module.training for module in back.modules())
 
 
+def test_a_loaded_module_can_be_saved_again_to_the_same_bytes(files_and_sink):
+    written, place = save(Tied(), torch.arange(3), files_and_sink)
+    back = TorchExport().read(place.files(), written.entry, Allow())
+    again, second = save(back, torch.arange(3), files_and_sink)
+    assert again.entry == written.entry
+    assert second.files().read("model.safetensors") == place.files().read("model.safetensors")
+
+
+def test_hooks_of_a_module_run_once_and_are_in_the_program(files_and_sink):
+    model = torch.nn.Linear(2, 2)
+    model.register_forward_hook(lambda module, args, output: output + 1)
+    back = load(model, torch.randn(3, 2), files_and_sink)
+    data = torch.randn(4, 2)
+    assert torch.equal(back(data), model(data))
+
+
 def test_a_module_in_eval_mode_needs_no_note(files_and_sink):
     assert save(Norm().eval(), torch.randn(3, 4), files_and_sink)[0].notes == ()
 
@@ -418,10 +434,13 @@ def test_a_broken_archive_is_malformed(change, files_and_sink):
 def test_a_compressed_archive_is_malformed(files_and_sink):
     files = archive(Norm(), files_and_sink)
     other = files_and_sink()
-    with zipfile.ZipFile(files.path("model.pt2")) as old, other.sink.path("model.pt2", "weight") as path:
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
-            for info in old.infolist():
-                new.writestr(info.filename, old.read(info))
+    with (
+        zipfile.ZipFile(files.path("model.pt2")) as old,
+        other.sink.path("model.pt2", "weight") as path,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new,
+    ):
+        for info in old.infolist():
+            new.writestr(info.filename, old.read(info))
     assert not TorchExport().detect(path)
     with pytest.raises(MalformedError, match="compressed"):
         TorchExport().read(other.files(), {"file": "model.pt2"}, Allow())

@@ -28,7 +28,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from vitrify.containers import _match
-from vitrify.containers._values import describe
+from vitrify.containers._values import describe, no_rows
 from vitrify.core.catalog import catalog
 from vitrify.core.errors import SignatureError
 from vitrify.core.protocols import Example
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from vitrify.core.protocols import Arrays
     from vitrify.core.signature import Field
 
-__all__ = ["conform", "example", "from_arrays", "output_fields", "rows", "take", "to_arrays"]
+__all__ = ["conform", "example", "from_arrays", "no_rows", "output_fields", "rows", "take", "to_arrays"]
 
 
 def example(native: Any, *, dynamic: Mapping[str, Mapping[int, int | str]] | None = None) -> Example:

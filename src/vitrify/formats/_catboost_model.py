@@ -1,7 +1,8 @@
 """A CatBoost binary model (cbm), read and checked without CatBoost.
 
 CatBoost verifies offsets inside the file, but follows the numbers of its trees without looking: a wrong one reads
-foreign memory. So they are checked before it sees a byte.
+foreign memory. So they are checked before it sees a byte. What lies behind the trees (tables of categories, text
+and embeddings) is not: only CatBoost reads it.
 
 Source: ``catboost/libs/model/flatbuffers/model.fbs`` and ``features.fbs``; ``TModelTrees`` in
 ``catboost/libs/model/model.h`` for what the numbers mean.
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from vitrify.core.errors import MalformedError
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAGIC = b"CBM1"
+_SETTINGS = frozenset({"params", "class_params", "output_options"})
+"""Notes that CatBoost parses when it loads; it does not survive those that are no JSON."""
 _HEADER = struct.Struct("<4sI")
 _MAX_DEPTH = 32
 _MAX_OUTPUTS = 2**20
@@ -84,10 +88,13 @@ def parse(data: memoryview, *, where: str) -> CatBoostModel:
         core = Table.root(data[_HEADER.size : _HEADER.size + size])
         trees = core.table(_TREES)
         _check_trees(trees)
-        return _model(core, trees)
+        model = _model(core, trees)
+        for name in _SETTINGS & model.info.keys():
+            msgspec.json.decode(model.info[name])
     except (ValueError, struct.error) as error:
         msg = f"{where}: not a model of CatBoost, or a broken one ({error})"
         raise MalformedError(msg) from error
+    return model
 
 
 def _model(core: Table, trees: Table) -> CatBoostModel:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from vitrify.formats._torch_call import arguments, evaluated, outputs_by_name, p
 from vitrify.formats._torch_quiet import quiet
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
     from vitrify.core.protocols import Example
 
@@ -52,11 +51,12 @@ def trace(model: torch.nn.Module, example: Example) -> Traced:
     kwargs = {
         name: _widen(tensor, shape) for (name, tensor), shape in zip(kwargs.items(), _shapes(example), strict=False)
     }
-    with evaluated(model), _returning_plain(model, kwargs) as seen, torch.no_grad():
-        dynamic = _dynamic_shapes(model, args, kwargs, _shapes(example))
+    with evaluated(model), torch.no_grad():
+        plain_model = _Plain(model, kwargs)
+        dynamic = _dynamic_shapes(plain_model, args, kwargs, _shapes(example))
         try:
             with quiet():
-                program = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic, strict=False)
+                program = torch.export.export(plain_model, args, kwargs, dynamic_shapes=dynamic, strict=False)
         except VitrifyError:
             raise
         except Exception as error:
@@ -64,7 +64,7 @@ def trace(model: torch.nn.Module, example: Example) -> Traced:
     order = program.call_spec.in_spec.child(1).context if kwargs else names
     by_argument = dict(zip(kwargs, names, strict=True)) if kwargs else {}
     inputs = tuple(by_argument.get(name, name) for name in order)
-    return Traced(program, inputs, _output_shapes(program, seen, inputs, example))
+    return Traced(program, inputs, _output_shapes(program, plain_model.names, inputs, example))
 
 
 def _shapes(example: Example) -> list[tuple[int | str, ...]]:
@@ -79,29 +79,29 @@ def _widen(tensor: torch.Tensor, shape: tuple[int | str, ...]) -> torch.Tensor:
     return tensor
 
 
-@contextmanager
-def _returning_plain(model: torch.nn.Module, named: Collection[str]) -> Iterator[list[str]]:
-    """Make ``forward`` return plain containers, so that no class of the user's is needed to load the program.
+_PARTS = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "training")
 
-    Yields the output names, filled when ``forward`` has run.
+
+class _Plain(torch.nn.Module):
+    """A module's own parts under their own names, and a ``forward`` that returns plain containers.
+
+    Thus no class of the user's is needed to load the program, and the module itself is not touched.
     """
-    original, own = model.forward, model.__dict__.get("forward")
-    names: list[str] = []
 
-    @functools.wraps(original)
-    def forward(*args: Any, **kwargs: Any) -> Any:
-        value = original(*args, **kwargs)
-        names[:] = outputs_by_name(value)
-        return plain(value)
+    def __init__(self, model: torch.nn.Module, named: Collection[str]) -> None:
+        super().__init__()
+        # Hooks stay with the module, which is called below; its parts and its own constants are shared.
+        shared = {key: value for key, value in model.__dict__.items() if key in _PARTS or key not in self.__dict__}
+        names: list[str] = []
 
-    forward.__signature__ = _explicit(inspect.signature(original), named)  # type: ignore[attr-defined]
-    model.__dict__["forward"] = forward
-    try:
-        yield names
-    finally:
-        del model.__dict__["forward"]
-        if own is not None:
-            model.__dict__["forward"] = own
+        @functools.wraps(model.forward)
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            value = model(*args, **kwargs)
+            names[:] = outputs_by_name(value)
+            return plain(value)
+
+        forward.__signature__ = _explicit(inspect.signature(model.forward), named)  # type: ignore[attr-defined]
+        self.__dict__.update(shared, forward=forward, names=names)
 
 
 def _explicit(signature: inspect.Signature, named: Collection[str]) -> inspect.Signature:

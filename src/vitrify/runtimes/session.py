@@ -5,18 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, final
 
-import numpy as np
-
 from vitrify import containers
 from vitrify.core.errors import ModelError, VitrifyError
-from vitrify.core.signature import BATCH
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
     from vitrify.core.protocols import Arrays
-    from vitrify.core.signature import Field, Signature
+    from vitrify.core.signature import Signature
 
 
 class BaseSession(ABC):
@@ -38,8 +35,8 @@ class BaseSession(ABC):
     def run(self, inputs: Arrays) -> Arrays:
         """Predict; see :class:`vitrify.core.protocols.Session`."""
         arrays = containers.conform(inputs, self.signature.inputs)
-        if self.signature.outputs and _rows(arrays, self.signature) == 0:
-            return {field.name: _empty(field) for field in self.signature.outputs}
+        if self.signature.outputs and containers.rows(arrays, self.signature.inputs) == 0:
+            return {field.name: containers.no_rows(field) for field in self.signature.outputs}
         try:
             outputs = self._run(arrays)
         except VitrifyError:
@@ -74,19 +71,6 @@ class BaseSession(ABC):
             msg = f"the model gave no output {missing} (it gave: {list(outputs)})"
             raise ModelError(msg)
         return {field.name: outputs[field.name] for field in fields}
-
-
-def _rows(arrays: Arrays, signature: Signature) -> int | None:
-    sizes = [arrays[field.name].shape[0] for field in signature.inputs if field.batched]
-    return sizes[0] if sizes else None
-
-
-def _empty(field: Field) -> np.ndarray[Any, Any]:
-    shape = [0 if size == BATCH or isinstance(size, str) else size for size in field.shape]
-    dtype = (
-        object if field.dtype in {"string", "object", "bytes"} else np.dtype(field.dtype.replace("bfloat16", "float32"))
-    )
-    return np.empty(shape, dtype)
 
 
 def _remedy(error: Exception) -> str:

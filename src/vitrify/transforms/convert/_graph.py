@@ -60,6 +60,7 @@ class Graph:
         self.nodes: list[NodeProto] = []
         self.inputs: list[ValueInfoProto] = []
         self.outputs: list[ValueInfoProto] = []
+        self.declared: list[ValueInfoProto] = []
         self.constants: dict[str, TensorProto] = {}
         self._known: dict[tuple[str, tuple[int, ...], bytes], str] = {}
         self._names: set[str] = set()
@@ -149,6 +150,10 @@ class Graph:
         node = helper.make_node(kind, names, outputs, name=label, domain=domain)
         node.attribute.extend(_attribute(name, value) for name, value in attributes.items() if value is not None)
         self.nodes.append(node)
+        if domain == MS:
+            # ONNX does not know the operator, and its inference crashes on an input of a type that it does not know.
+            types = zip(outputs, dtypes, strict=True)
+            self.declared += [helper.make_tensor_value_info(name, onnx_type(dtype), None) for name, dtype in types]
         return tuple(Tensor(name, np.dtype(dtype)) for name, dtype in zip(outputs, dtypes, strict=True))
 
     def adopt(self, node: NodeProto, names: dict[str, str]) -> None:

@@ -52,9 +52,9 @@ def to_model(graph: Graph, *, name: str, properties: Mapping[str, str]) -> onnx.
     """
     nodes = _live(_without_identities(graph), {value.name for value in graph.outputs})
     used = {name for node in nodes for name in node.input}
-    proto = helper.make_graph(
-        nodes, name, graph.inputs, graph.outputs, [value for key, value in graph.constants.items() if key in used]
-    )
+    constants = [value for key, value in graph.constants.items() if key in used]
+    declared = [value for value in graph.declared if value.name in used]
+    proto = helper.make_graph(nodes, name, graph.inputs, graph.outputs, constants, value_info=declared)
     domains = {node.domain for node in nodes} | {""}
     versions = {"": graph.opset, **_DOMAINS}
     model = helper.make_model(
