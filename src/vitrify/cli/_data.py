@@ -41,6 +41,14 @@ def read(path: str) -> Any:
     raise UsageError(msg)
 
 
+def write(path: str, arrays: Arrays) -> None:
+    """Write named arrays as .npz; text becomes NumPy's own text type, which needs no pickle."""
+    import numpy as np
+
+    savable: dict[str, Any] = {name: a.astype(str) if a.dtype == object else a for name, a in arrays.items()}
+    np.savez(path, allow_pickle=False, **savable)
+
+
 def to_records(arrays: Arrays) -> list[dict[str, Any]]:
     """Return one JSON-ready dict a row; NaN and infinities become null and text, which JSON has."""
     columns = {name: [_plain(value) for value in array.tolist()] for name, array in arrays.items()}

@@ -32,9 +32,7 @@ def command(
     session = load(reference, runtime=runtime, allow=allow, store=open_store(store))
     arrays = session.predict(rows)
     if output:
-        import numpy as np
-
-        np.savez(output, allow_pickle=False, **{name: _savable(array) for name, array in arrays.items()})
+        _data.write(output, arrays)
         click.echo(output)
         return
     records = _data.to_records(arrays)
@@ -42,11 +40,3 @@ def command(
         show_json(records)
     else:
         show_table(tuple(arrays), [tuple(record.values()) for record in records])
-
-
-def _savable(array: object) -> object:
-    """Return text as NumPy's own text type, which needs no pickle."""
-    import numpy as np
-
-    assert isinstance(array, np.ndarray)
-    return array.astype(str) if array.dtype == object else array
