@@ -160,8 +160,25 @@ def open_artifact(reference: str, *, store: OciLayout | None = None) -> Artifact
     else:
         name = parsed.value if parsed.kind == "name" else None
         digest = where.names.get(parsed.value).content if name else parsed.digest
-    manifest = stores.read_manifest(where, digest)
-    return Artifact(digest, name, manifest, stores.ArtifactFiles(where, manifest), where)
+    with where.kept():
+        manifest = stores.read_manifest(where, digest)
+        files = stores.ArtifactFiles(where, manifest)
+        files.verify()
+    return Artifact(digest, name, manifest, files, where)
+
+
+def list_artifacts(store: OciLayout | None = None) -> list[Artifact]:
+    """Return every artifact that has a name, in the order of the names; each file is verified when it is read.
+
+    Args:
+        store: Where to look; by default the user's store.
+    """
+    where = store or stores.default_store()
+    found = []
+    for name, target in sorted(where.names.all().items()):
+        manifest = stores.read_manifest(where, target.content)
+        found.append(Artifact(target.content, name, manifest, stores.ArtifactFiles(where, manifest), where))
+    return found
 
 
 def _open_path(path: Path, store: OciLayout) -> tuple[OciLayout, str | None, Digest]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from vitrify import stores
 from vitrify.artifacts.artifact import open_artifact
 from vitrify.checks.replay import Replay
-from vitrify.core.progress import track
 from vitrify.core.report import Report
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from vitrify.artifacts.artifact import Artifact
     from vitrify.stores.oci_layout import OciLayout
 
 
@@ -34,17 +31,9 @@ def verify(
         UntrustedCodeError: It needs code that ``allow`` does not name.
     """
     artifact = open_artifact(reference, store=store)
-    _rehash(artifact)
+    stores.rehash(artifact.store, artifact.manifest)
     if not artifact.document.golden:
         details = {"bytes": artifact.size, "why": "there are no golden samples: bare weights cannot predict"}
         return Report(check="verify", verdict="clean", details=details)
     report = Replay(runtime=runtime).run(artifact.subject(allow=allow), None)
     return report.replace(check="verify", details={"bytes": artifact.size, **report.details})
-
-
-def _rehash(artifact: Artifact) -> None:
-    """Hash every file, on all cores, whatever is remembered about it."""
-    store, layers = artifact.store, artifact.manifest.referenced()
-    with ThreadPoolExecutor(os.cpu_count()) as pool, track("hashing", len(layers)) as bar:
-        for _ in pool.map(lambda layer: store.verified.hash(store.place(layer.content), layer.content), layers):
-            bar.advance()

@@ -11,7 +11,7 @@ from vitrify.cli._options import common, open_store
 @click.option("--dry-run", is_flag=True, help="Say what would go; delete nothing.")
 @common
 def command(dry_run: bool, store: str | None, as_json: bool) -> None:
-    """Delete every blob that no named artifact and no attestation of one needs."""
+    """Delete every blob that nothing in the index needs: what was removed or overwritten, and its attestations."""
     from vitrify import stores
     from vitrify.cli._render import progress_bars, show_json, size
 

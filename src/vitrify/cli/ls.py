@@ -11,11 +11,10 @@ from vitrify.cli._options import common, open_store
 @common
 def command(store: str | None, as_json: bool) -> None:
     """List the artifacts that have a name."""
-    from vitrify.artifacts import open_artifact
+    from vitrify.artifacts.artifact import list_artifacts
     from vitrify.cli._render import show_json, show_table, size
 
-    where = open_store(store)
-    found = [open_artifact(name, store=where) for name in sorted(where.names.all())]
+    found = list_artifacts(open_store(store))
     if as_json:
         keys = ("name", "digest", "format", "size")
         show_json([dict(zip(keys, (a.name, str(a.digest), a.document.format, a.size), strict=True)) for a in found])

@@ -1,4 +1,4 @@
-"""``vitrify rm``: take a name away."""
+"""``vitrify rm``: take a name away, or all names of a digest."""
 
 from __future__ import annotations
 
@@ -8,20 +8,25 @@ from vitrify.cli._options import REFERENCE, common, open_store
 
 
 @click.command("rm")
-@click.argument("names", type=REFERENCE, nargs=-1, required=True)
+@click.argument("references", type=REFERENCE, nargs=-1, required=True)
 @common
-def command(names: tuple[str, ...], store: str | None, as_json: bool) -> None:
-    """Take names away; the bytes stay until ``vitrify gc``."""
+def command(references: tuple[str, ...], store: str | None, as_json: bool) -> None:
+    """Take names away, or with a digest all its names; the bytes stay until ``vitrify gc``."""
     from vitrify.cli._render import show_json
-    from vitrify.core import reference
+    from vitrify.core.errors import UsageError
+    from vitrify.core.reference import parse
 
     where = open_store(store)
-    tags = [reference.name(name) for name in names]
-    for tag in tags:
-        where.names.get(tag)
-    for tag in tags:
-        where.names.unset(tag)
+    parsed = [parse(reference) for reference in references]
+    for item in parsed:
+        if item.kind == "path":
+            msg = f"{item} is a path, not a name or digest in the store"
+            raise UsageError(msg)
+        if item.kind == "name":
+            where.names.get(item.value)
+    for item in parsed:
+        where.forget(item.digest) if item.kind == "digest" else where.names.unset(item.value)
     if as_json:
-        show_json({"removed": tags})
+        show_json({"removed": [item.value for item in parsed]})
     else:
-        click.echo("\n".join(tags))
+        click.echo("\n".join(item.value for item in parsed))

@@ -51,8 +51,9 @@ def trace(model: torch.nn.Module, example: Example) -> Traced:
     kwargs = {
         name: _widen(tensor, shape) for (name, tensor), shape in zip(kwargs.items(), _shapes(example), strict=False)
     }
+    outputs: list[str] = []
     with evaluated(model), torch.no_grad():
-        plain_model = _Plain(model, kwargs)
+        plain_model = _Plain(model, kwargs, outputs)
         dynamic = _dynamic_shapes(plain_model, args, kwargs, _shapes(example))
         try:
             with quiet():
@@ -64,7 +65,7 @@ def trace(model: torch.nn.Module, example: Example) -> Traced:
     order = program.call_spec.in_spec.child(1).context if kwargs else names
     by_argument = dict(zip(kwargs, names, strict=True)) if kwargs else {}
     inputs = tuple(by_argument.get(name, name) for name in order)
-    return Traced(program, inputs, _output_shapes(program, plain_model.names, inputs, example))
+    return Traced(program, inputs, _output_shapes(program, outputs, inputs, example))
 
 
 def _shapes(example: Example) -> list[tuple[int | str, ...]]:
@@ -82,26 +83,26 @@ def _widen(tensor: torch.Tensor, shape: tuple[int | str, ...]) -> torch.Tensor:
 _PARTS = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "training")
 
 
-class _Plain(torch.nn.Module):
+class _Plain(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked
     """A module's own parts under their own names, and a ``forward`` that returns plain containers.
 
-    Thus no class of the user's is needed to load the program, and the module itself is not touched.
+    Thus no class of the user's is needed to load the program, and the module itself is not touched. When it has run,
+    ``outputs`` has the names of what it returned.
     """
 
-    def __init__(self, model: torch.nn.Module, named: Collection[str]) -> None:
+    def __init__(self, model: torch.nn.Module, named: Collection[str], outputs: list[str]) -> None:
         super().__init__()
         # Hooks stay with the module, which is called below; its parts and its own constants are shared.
         shared = {key: value for key, value in model.__dict__.items() if key in _PARTS or key not in self.__dict__}
-        names: list[str] = []
 
         @functools.wraps(model.forward)
         def forward(*args: Any, **kwargs: Any) -> Any:
             value = model(*args, **kwargs)
-            names[:] = outputs_by_name(value)
+            outputs[:] = outputs_by_name(value)
             return plain(value)
 
         forward.__signature__ = _explicit(inspect.signature(model.forward), named)  # type: ignore[attr-defined]
-        self.__dict__.update(shared, forward=forward, names=names)
+        self.__dict__.update(shared, forward=forward)
 
 
 def _explicit(signature: inspect.Signature, named: Collection[str]) -> inspect.Signature:

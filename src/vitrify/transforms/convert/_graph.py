@@ -78,7 +78,7 @@ class Graph:
             self._scope.pop()
 
     def _name(self, hint: str) -> str:
-        base = "/".join([*self._scope, hint])
+        base = "/".join(part for part in [*self._scope, hint] if part)
         name, count = base, 0
         while name in self._names:
             count += 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vitrify.transforms.convert._data import Data, matrix
+from vitrify.transforms.convert._data import Data, beside, matrix, select
 from vitrify.transforms.convert._graph import F32, F64, Array, Graph, Tensor
 from vitrify.transforms.convert._sklearn_linear import above, inlier, two_columns
 from vitrify.transforms.convert._steps import Outcome, Steps, converts, refuse
@@ -167,9 +167,7 @@ def _histogram(steps: Steps, model: Any, data: Data) -> Tensor:
     if model._preprocessor is None:  # noqa: SLF001 (no public name)
         x = matrix(graph, data, F64)
     else:
-        features = steps.run(model._preprocessor, data, "categories").features  # noqa: SLF001
-        assert features is not None
-        x = matrix(graph, features, F64)
+        x = _categories_first(steps, model._preprocessor, data)  # noqa: SLF001
     known, order = model._bin_mapper.make_known_categories_bitsets()  # noqa: SLF001
     categorical = np.flatnonzero(model.is_categorical_) if model.is_categorical_ is not None else np.array([], int)
     if model._is_categorical_remapped is not None:  # noqa: SLF001
@@ -182,6 +180,23 @@ def _histogram(steps: Steps, model: Any, data: Data) -> Tensor:
         for column, predictor in enumerate(predictors):
             trees.append(_histogram_tree(predictor, column, len(predictors)))
     return add_in_order(graph, trees, x, start)
+
+
+def _categories_first(steps: Steps, columns: Any, data: Data) -> Tensor:
+    """Return the model's own preprocessing: categories as numbers, then the other columns as they are."""
+    parts: list[Data] = []
+    names = getattr(columns, "feature_names_in_", None)
+    for name, step, _ in columns.transformers_:
+        places = list(columns._transformer_to_input_indices[name])  # noqa: SLF001 (what the mask came to)
+        if places and name in {"encoder", "numerical"}:
+            keys = None if names is None else [names[place] for place in places]
+            part = select(steps.graph, data, places, keys, scalar=False)
+            if name == "encoder":
+                features = steps.run(step, part, "categories").features
+                assert features is not None
+                part = features
+            parts.append(matrix(steps.graph, part, F64))
+    return beside(steps.graph, parts)
 
 
 def _known_categories(graph: Graph, x: Tensor, known: dict[int, list[int]]) -> Tensor:

@@ -99,20 +99,20 @@ class Steps:
     problems: list[Finding] = field(default_factory=list)
     _place: tuple[str, ...] = ()
 
-    def run(self, estimator: Any, data: Data, place: str, name: str = "") -> Outcome:
+    def run(self, estimator: Any, data: Data, place: str, name: str | None = None) -> Outcome:
         """Convert one estimator.
 
         Args:
             estimator: A fitted estimator.
             data: What reaches it.
             place: Where it stands inside its parent, such as ``steps[1] 'log'``.
-            name: Its name in the names of nodes; by default its class.
+            name: What stands before the names of its nodes; by default its class, and nothing for the empty text.
         """
         kind = type(estimator)
         outer = self._place
         self._place = (*outer, place)
         try:
-            with self.graph.scope(name or kind.__name__):
+            with self.graph.scope(kind.__name__ if name is None else name):
                 return self._convert(estimator, data)
         except UnsupportedModelError as error:
             self._note(kind.__name__, error.message, error.remedy)
