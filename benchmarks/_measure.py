@@ -49,9 +49,12 @@ def scratch() -> tempfile.TemporaryDirectory:
 
 def machine() -> str:
     """Return one line about where the figures come from."""
-    model = next((line.partition(":")[2].strip() for line in open("/proc/cpuinfo") if "model name" in line), "?")
+    processors = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.partition(":")[2].strip() for line in processors if "model name" in line), "?")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return f"{os.cpu_count()} cores ({model}), {memory:.0f} GiB, Python {platform.python_version()}, {platform.system()}"
+    return (
+        f"{os.cpu_count()} cores ({model}), {memory:.0f} GiB, {platform.system()}, Python {platform.python_version()}"
+    )
 
 
 def show(title: str, rows: list[tuple[str, str, str]]) -> None:

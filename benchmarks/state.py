@@ -132,8 +132,10 @@ show(
         (
             "save: vitrify",
             f"{ours['seconds']:.2f} s",
-            f"{ratio(ours, plain)} the plain write (target: at most 1.15 x), {ours['memory'] / 2**20:.0f} MiB above "
-            f"the model (target: at most 256); the trial, apart: {ours['trial']:.2f} s",
+            (
+                f"{ratio(ours, plain)} the plain write (target: at most 1.15), {ours['memory'] / 2**20:.0f} MiB above "
+                f"the model (target: at most 256); the trial, apart: {ours['trial']:.2f} s"
+            ),
         ),
         ("save: torch.save + fsync", f"{torch['seconds']:.2f} s", f"{ratio(torch, plain)} the plain write; no hash"),
         ("save: safetensors + fsync", f"{safetensors['seconds']:.2f} s", f"{ratio(safetensors, plain)}; no hash"),
@@ -143,8 +145,10 @@ show(
         (
             "open again: vitrify",
             f"{again['seconds'] * 1000:.1f} ms",
-            f"(target: under 20 ms); the tensors, mapped, {again['tensors'] * 1000:.0f} ms and "
-            f"{again['memory'] / 2**20:.0f} MiB",
+            (
+                f"(target: under 20 ms); the tensors, mapped, {again['tensors'] * 1000:.0f} ms and "
+                f"{again['memory'] / 2**20:.0f} MiB"
+            ),
         ),
         ("open: torch.load", f"{loaded['seconds']:.2f} s", "copies, verifies nothing"),
     ],

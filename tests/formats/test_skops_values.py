@@ -125,7 +125,13 @@ def test_a_masked_array_keeps_its_mask_and_its_fill_value(files_and_sink):
 
 
 def test_named_tuples_counters_and_defaults_come_back(files_and_sink):
-    value = [collections.Counter("aab"), collections.defaultdict(list, {1: [2]}), decimal.Decimal("1.10")]
+    value = [
+        collections.Counter("aab"),
+        collections.Counter([(1, 2), None]),
+        collections.OrderedDict({(1, 2): 3}),
+        collections.defaultdict(list, {1: [2]}),
+        decimal.Decimal("1.10"),
+    ]
     copy = copied(files_and_sink, value)
     assert_same(copy, value)
-    assert copy[1]["new"] == []
+    assert copy[3]["new"] == []

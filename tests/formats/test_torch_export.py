@@ -1,23 +1,17 @@
 from __future__ import annotations
 
 import collections
-import copy
 import json
-import zipfile
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from vitrify import containers
 from vitrify.core.errors import MalformedError, ModelError, UnsupportedModelError, UntrustedCodeError, UsageError
 from vitrify.core.protocols import Allow
-from vitrify.formats import _torch_program, _torch_trace
-from vitrify.formats._torch_audit import audit
 from vitrify.formats.torch_export import TorchExport, read_program
 
 
@@ -356,107 +350,6 @@ def test_detection_goes_by_content(tmp_path, files_and_sink):
     assert TorchExport().detect(tmp_path)
 
 
-# The archives of torch.export.save.
-
-
-def archive(model, files_and_sink, change=None):
-    """Save a module as PyTorch does, perhaps with members changed."""
-    place = files_and_sink()
-    program = torch.export.export(model.eval(), (torch.randn(3, 4),), dynamic_shapes=({0: torch.export.Dim("n")},))
-    with place.sink.path("model.pt2", "weight") as path:
-        torch.export.save(program, path)
-        if change:
-            with zipfile.ZipFile(path) as old:
-                members = {info.filename: old.read(info) for info in old.infolist()}
-            change(members)
-            with zipfile.ZipFile(path, "w") as new:
-                for name, data in members.items():
-                    new.writestr(name, data)
-    return place.files()
-
-
-def member(members, ending):
-    return next(name for name in members if name.endswith(ending))
-
-
-def test_an_archive_of_pytorch_is_read_without_unpickling(files_and_sink, monkeypatch):
-    model = Norm()
-    files = archive(model, files_and_sink)
-    assert TorchExport().detect(files.path("model.pt2"))
-    monkeypatch.setattr(torch, "load", None)
-    back = TorchExport().read(files, {"file": "model.pt2"}, Allow())
-    data = torch.randn(5, 4)
-    assert torch.equal(back(data), model(data))
-    described = TorchExport().describe(files, {"file": "model.pt2"})
-    assert described["inputs"] == ["x"]
-    assert described["weights"] == {"count": 7, "bytes": 152, "tied": 0}
-
-
-def test_ties_in_an_archive_stay(files_and_sink):
-    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
-    model[1].weight = model[0].weight
-    back = TorchExport().read(archive(model, files_and_sink), {"file": "model.pt2"}, Allow())
-    assert back.get_parameter("0.weight") is back.get_parameter("1.weight")
-
-
-def edit_config(edit):
-    def change(members):
-        name = member(members, "model_weights_config.json")
-        config = json.loads(members[name])
-        edit(config["config"]["linear.weight"])
-        members[name] = json.dumps(config).encode()
-
-    return change
-
-
-BROKEN = {
-    "a member that is absent": edit_config(lambda about: about.update(path_name="weight_99")),
-    "a member elsewhere": edit_config(lambda about: about.update(path_name="../../models/model.json")),
-    "a shape beyond the data": edit_config(lambda about: about["tensor_meta"].update(sizes=[{"as_int": 10**9}] * 2)),
-    "an offset beyond the data": edit_config(lambda about: about["tensor_meta"]["storage_offset"].update(as_int=99)),
-    "an unknown type": edit_config(lambda about: about["tensor_meta"].update(dtype=99)),
-    "no graph": lambda members: members.pop(member(members, "models/model.json")),
-    "two graphs": lambda members: members.update(
-        {member(members, "models/model.json").replace("model.json", "b.json"): b""}
-    ),
-    "a configuration that is no JSON": lambda members: members.update({member(members, "weights_config.json"): b"{"}),
-    "a graph that is no JSON": lambda members: members.update({member(members, "models/model.json"): b"{"}),
-}
-
-
-@pytest.mark.parametrize("change", BROKEN.values(), ids=BROKEN)
-def test_a_broken_archive_is_malformed(change, files_and_sink):
-    files = archive(Norm(), files_and_sink, change)
-    with pytest.raises(MalformedError, match=r"model\.pt2"):
-        TorchExport().read(files, {"file": "model.pt2"}, Allow())
-
-
-def test_a_compressed_archive_is_malformed(files_and_sink):
-    files = archive(Norm(), files_and_sink)
-    other = files_and_sink()
-    with (
-        zipfile.ZipFile(files.path("model.pt2")) as old,
-        other.sink.path("model.pt2", "weight") as path,
-        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new,
-    ):
-        for info in old.infolist():
-            new.writestr(info.filename, old.read(info))
-    assert not TorchExport().detect(path)
-    with pytest.raises(MalformedError, match="compressed"):
-        TorchExport().read(other.files(), {"file": "model.pt2"}, Allow())
-
-
-def test_everything_pickled_in_an_archive_is_listed_and_never_opened(files_and_sink):
-    def change(members):
-        edit_config(lambda about: about.update(use_pickle=True))(members)
-        members[member(members, "weights/weight_0").replace("weight_0", "model.pt")] = b"cos\nsystem\n(S'id'\ntR."
-
-    files = archive(Norm(), files_and_sink, change)
-    with pytest.raises(UnsupportedModelError, match="unpickling runs code") as caught:
-        TorchExport().read(files, {"file": "model.pt2"}, Allow())
-    assert len(caught.value.problems) == 2
-
-
 @torch.library.custom_op("vitrify_test::double", mutates_args=())
 def double(x: torch.Tensor) -> torch.Tensor:
     return x * 2
@@ -479,108 +372,6 @@ def test_somebody_elses_operator_needs_permission_by_its_name(files_and_sink):
     assert TorchExport().describe(place.files(), written.entry)["foreign_operators"] == [name]
 
 
-# The program, as an enemy would write it.
-
-
-@pytest.fixture(scope="module")
-def program():
-    model = torch.nn.Linear(2, 2).eval()
-    traced = _torch_trace.trace(model, containers.example(torch.randn(2, 2)))
-    return json.loads(_torch_program.dump(traced.program))
-
-
-def graph_of(program):
-    return program["graph_module"]["graph"]
-
-
-def root(program):
-    return program["graph_module"]["module_call_graph"][0]["signature"]
-
-
-def set_target(text):
-    return lambda p: graph_of(p)["nodes"][0].update(target=text)
-
-
-def set_expression(text):
-    return lambda p: graph_of(p)["tensor_values"]["input"]["sizes"][0]["as_expr"].update(expr_str=text)
-
-
-def set_spec(text):
-    return lambda p: root(p).update(in_spec=text)
-
-
-def enum_context():
-    leaf = {"type": None, "context": None, "children_spec": []}
-    evil = json.dumps([{"__enum__": True, "fqn": "os:system", "name": "x"}])
-    return json.dumps([1, {"type": "builtins.dict", "context": evil, "children_spec": [leaf]}])
-
-
-ATTACKS = {
-    "a call of os.system": set_target("torch.os.system"),
-    "a call of a loader": set_target("torch.load"),
-    "a library to open": set_target("torch.ops.load_library"),
-    "an extension operator": set_target("#x:y"),
-    "an attribute of an operator": set_target("torch.ops.aten.add.Tensor.__class__"),
-    "a symbolic call too many": set_target("_operator.methodcaller"),
-    "a target that is no text": set_target(["torch.ops.aten.add.Tensor"]),
-    "code in an expression": set_expression("__import__('os').system('id')"),
-    "an attribute in an expression": set_expression("Symbol.__class__"),
-    "a lambda in an expression": set_expression("(lambda: 0)()"),
-    "a format in an expression": set_expression("Symbol('s0'.__class__)"),
-    "text that is no symbol": set_expression("Symbol('__import__(1)')"),
-    "an endless power": set_expression("Pow(Integer(9), Pow(Integer(9), Integer(9999)))"),
-    "a power by operator": set_expression("9**9**9**9"),
-    "a power without exponent": set_expression("Pow()"),
-    "a statement": set_expression("import os"),
-    "a long expression": set_expression("1+" * 5000 + "1"),
-    "code in an argument's name": lambda p: graph_of(p)["inputs"][0]["as_tensor"].update(name="x=__import__('os')"),
-    "code in a node's name": lambda p: graph_of(p)["nodes"][0].update(name="a;b"),
-    "code in the signature": lambda p: root(p).update(forward_arg_names=["x: __import__('os')"]),
-    "code in a parameter's name": lambda p: p["graph_module"]["signature"]["input_specs"][0]["parameter"].update(
-        parameter_name='a"); import os; ("'
-    ),
-    "an enum to import": set_spec(enum_context()),
-    "a class in a specification": set_spec(
-        '[1, {"type": "collections.defaultdict", "context": "null", "children_spec": []}]'
-    ),
-    "a specification of another version": set_spec('[2, {"type": null, "context": null, "children_spec": []}]'),
-    "a specification that is no JSON": set_spec("("),
-    "a named tuple": lambda p: p["graph_module"].update(treespec_namedtuple_fields={"os": {"fields": []}}),
-    "a symbol that is code": lambda p: p["range_constraints"].update({"exec('1')": {"min_val": 0, "max_val": 1}}),
-    "an object": lambda p: graph_of(p)["nodes"][0]["inputs"][0].update(arg={"as_custom_obj": {"name": "a"}}),
-    "no graph": lambda p: p.pop("graph_module"),
-    "no constraints": lambda p: p.pop("range_constraints"),
-}
-
-
-@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
-def test_a_hostile_program_is_malformed_before_pytorch_sees_it(attack, program):
-    hostile = copy.deepcopy(program)
-    attack(hostile)
-    with pytest.raises(MalformedError, match=r"evil\.json"):
-        audit(json.dumps(hostile).encode(), where="evil.json")
-
-
-@pytest.mark.parametrize("target", ["torch.ops.aten.from_file.default", "torch.ops.aten.save.default"])
-def test_an_operator_that_touches_files_needs_permission(target, program):
-    hostile = copy.deepcopy(program)
-    set_target(target)(hostile)
-    assert audit(json.dumps(hostile).encode(), where="x")[1] == {target}
-
-
-@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"null", b"\xff", b"[" * 200_000])
-def test_what_is_no_program_is_malformed(text):
-    with pytest.raises(MalformedError):
-        audit(text, where="x")
-
-
-def test_guards_and_metadata_of_a_file_are_never_used(program):
-    noisy = copy.deepcopy(program)
-    noisy["guards_code"] = ["__import__('os').system('id')"]
-    graph_of(noisy)["nodes"][0]["metadata"] = {"stack_trace": "x", "nn_module_stack": "a,b,c"}
-    assert audit(json.dumps(noisy).encode(), where="x")[0] == program
-
-
 def test_weights_that_do_not_fit_the_program_are_malformed(files_and_sink):
     _, program = save(torch.nn.Linear(2, 2), torch.randn(2, 2), files_and_sink)
     _, weights = save(torch.nn.Conv1d(2, 2, 1, bias=False), torch.randn(2, 2, 1), files_and_sink)
@@ -594,28 +385,3 @@ def test_weights_that_do_not_fit_the_program_are_malformed(files_and_sink):
 
     with pytest.raises(MalformedError, match="cannot read this program"):
         read_program(Mixed(), {}, Allow())
-
-
-@given(st.data())
-def test_a_program_with_any_text_replaced_is_read_or_refused_with_our_error(program, data):
-    changed = copy.deepcopy(program)
-    places = []
-
-    def walk(value):
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            if isinstance(item, str):
-                places.append((value, key))
-            elif isinstance(item, (dict, list)):
-                walk(item)
-
-    walk(changed)
-    holder, key = data.draw(st.sampled_from(places))
-    holder[key] = data.draw(st.text(max_size=20))
-    weights = {"weight": torch.zeros(2, 2), "bias": torch.zeros(2)}
-    try:
-        graph, foreign = audit(json.dumps(changed).encode(), where="x")
-        assert not foreign
-        loaded = _torch_program.load(graph, weights, where="x")
-    except MalformedError:
-        return
-    assert isinstance(loaded, torch.export.ExportedProgram)

@@ -54,7 +54,7 @@ def test_a_plan_to_where_one_already_is_has_no_steps():
 
 
 def test_a_format_that_nobody_knows_is_a_usage_error_that_lists_those_there_are():
-    with pytest.raises(UsageError, match="no format is called 'onyx'.*onnx"):
+    with pytest.raises(UsageError, match=r"no format is called 'onyx'.*onnx"):
         plan("skops", "onyx")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from vitrify.artifacts import golden
 from vitrify.checks.parity import causes, form, open_session, rows
-from vitrify.checks.parity.asking import per_row
+from vitrify.checks.parity.compare import bounds
 from vitrify.checks.parity.judge import Judge
 from vitrify.checks.parity.probes import Probe
 from vitrify.checks.parity.tally import Answers, Tally
@@ -64,15 +64,11 @@ def replay_session(session: Session, inputs: Arrays, expected: Arrays, tolerance
     rowwise = session.signature.batched and all(a.ndim and a.shape[0] == total for a in expected.values())
     wrong = form.problems(got, expected)
     sound = {name: array for name, array in expected.items() if form.comparable(got.get(name), array)}
-    bounds = {
-        name: (tolerance or Tolerance()).bound(per_row(array, rowwise=rowwise), got[name])
-        for name, array in sound.items()
-        if array.dtype.kind in "fc"
-    }
-    tally = Tally(bounds, rowwise)
+    allowed = bounds(tolerance or Tolerance(), session.signature, sound, got, rowwise=rowwise)
+    tally = Tally(allowed, rowwise)
     tally.count(_PROBE.name, rows=total if rowwise else 1)
     if sound:
-        judge = Judge(session, bounds, rowwise, seed=0)
+        judge = Judge(session, allowed, rowwise, seed=0)
         places = np.arange(total if rowwise else 1)
         tally.add(Answers(_PROBE, places, inputs, got, sound), judge.rule(inputs, got, sound))
     findings = [Finding(place=f"output {name!r}", message=problem) for name, problem in wrong.items()]

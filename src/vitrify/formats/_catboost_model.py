@@ -59,6 +59,10 @@ _BORDERS = {_Trees.FLOATS: 3, _Trees.ONE_HOT: 1, _Trees.CTR: 1, _Trees.ESTIMATED
 """For each kind of feature, the field that has an element for each of its splits."""
 
 
+_PLACES = {_Trees.FLOATS: (1, 2), _Trees.CATEGORICAL: (0, 1), _Trees.TEXT: (0, 1)}
+"""For each kind of feature, the fields with its place among its kind and among all."""
+
+
 @dataclass(frozen=True)
 class CatBoostModel:
     """What a model file says about itself.
@@ -88,6 +92,7 @@ def parse(data: memoryview, *, where: str) -> CatBoostModel:
         core = Table.root(data[_HEADER.size : _HEADER.size + size])
         trees = core.table(_TREES)
         _check_trees(trees)
+        _check_features(trees)
         model = _model(core, trees)
         for name in _SETTINGS & model.info.keys():
             msgspec.json.decode(model.info[name])
@@ -146,6 +151,18 @@ def _check_steps(trees: Table, steps: NDArray[np.int64], ends: NDArray[np.int64]
     outputs = trees.integer(_Trees.OUTPUTS)
     values = len(trees.array(_Trees.VALUES, "<f8"))
     _expect(bool(np.all(terminal <= values - outputs)), "leaves that exist")
+
+
+def _check_features(trees: Table) -> None:
+    taken: set[int] = set()
+    for kind, (field, flat_field) in _PLACES.items():
+        places = [(part.integer(field, -1), part.integer(flat_field, -1)) for part in trees.tables(kind)]
+        _expect(all(0 <= own <= flat for own, flat in places), "features whose place among all is not before their own")
+        _expect(len({own for own, _ in places}) == len(places), "features of one kind in different places")
+        _expect(
+            len(taken.union(flat for _, flat in places)) == len(taken) + len(places), "features in different places"
+        )
+        taken.update(flat for _, flat in places)
 
 
 def _expect(condition: bool, what: str) -> None:  # noqa: FBT001 (reads like an assertion)

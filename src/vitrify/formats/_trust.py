@@ -99,16 +99,10 @@ _CALL = frozenset(
     {
         *LOSSES,
         TREE,
-        "builtins.bytearray",
-        "builtins.bytes",
         "builtins.complex",
         "builtins.dict",
         "builtins.frozenset",
-        "builtins.list",
         "builtins.range",
-        "builtins.set",
-        "builtins.slice",
-        "builtins.tuple",
         "collections.Counter",
         "collections.OrderedDict",
         "collections.defaultdict",
@@ -118,17 +112,11 @@ _CALL = frozenset(
         "datetime.timedelta",
         "datetime.timezone",
         "decimal.Decimal",
-        "fractions.Fraction",
         "functools.partial",
-        "numpy.dtype",
         "numpy.ma.MaskedArray",
-        "numpy.matrix",
-        "numpy.memmap",
-        "numpy.ndarray",
         "numpy.random.RandomState",
         "numpy.random._generator.Generator",
         "numpy.random.mtrand.RandomState",
-        "numpy.rec.recarray",
         "operator.itemgetter",
         "pandas.Index",
         "pandas.RangeIndex",
@@ -149,6 +137,8 @@ _REFER = frozenset(
     {
         *(f"builtins.{name}" for name in ("Ellipsis", "NotImplemented", "abs", "bool", "float", "int", "len", "max")),
         *(f"builtins.{name}" for name in ("min", "object", "round", "sorted", "str", "sum")),
+        *(f"builtins.{name}" for name in ("bytearray", "bytes", "list", "set", "slice", "tuple")),
+        *(f"numpy.{name}" for name in ("dtype", "matrix", "ndarray", "rec.recarray")),
         *(
             f"numpy.{name}"
             for name in (

@@ -13,6 +13,7 @@ one of several is an output a column: ``transformed.age``. Labels keep their own
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -114,21 +115,24 @@ def _kind(model: Any) -> str:
 
 
 def _require_fitted(model: Any) -> None:
+    if not (model.is_fitted() if hasattr(model, "is_fitted") else _is_fitted(model)):  # the first is CatBoost's
+        msg = f"this {type(model).__name__} was never fitted"
+        raise ModelError(msg, remedy="call fit(...), then save it")
+
+
+def _is_fitted(model: Any) -> bool:
+    if "sklearn.base" not in sys.modules:  # then the model is none of scikit-learn's
+        return True
     from sklearn.base import BaseEstimator
     from sklearn.exceptions import NotFittedError
     from sklearn.utils.validation import check_is_fitted
 
-    fitted = True
-    if hasattr(model, "is_fitted"):  # CatBoost
-        fitted = model.is_fitted()
-    elif isinstance(model, BaseEstimator):
-        try:
+    try:
+        if isinstance(model, BaseEstimator):
             check_is_fitted(model)
-        except NotFittedError:
-            fitted = False
-    if not fitted:
-        msg = f"this {type(model).__name__} was never fitted"
-        raise ModelError(msg, remedy="call fit(...), then save it")
+    except NotFittedError:
+        return False
+    return True
 
 
 def _arrays(name: str, result: Any) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:

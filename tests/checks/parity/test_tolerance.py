@@ -20,44 +20,44 @@ from vitrify.core.errors import UsageError
 )
 def test_the_least_precise_type_decides(expected, got, precision):
     values = np.array([[1 / 3], [2 / 3]])
-    assert Tolerance().bound(values.astype(expected), values.astype(got)).precision == precision
+    assert Tolerance().bound(values.astype(expected), values.astype(got), columns=True).precision == precision
 
 
 def test_values_that_went_through_float32_are_recognised_behind_a_float64_type():
     values = np.array([[1 / 3], [2 / 3]])
-    seen = Tolerance().bound(values, values.astype(np.float32).astype(np.float64))
+    seen = Tolerance().bound(values, values.astype(np.float32).astype(np.float64), columns=True)
     assert (seen.precision, seen.measured) == ("float32", True)
 
 
 def test_whole_numbers_say_nothing_about_precision():
     values = np.array([[1.0], [2.0]])
-    bound = Tolerance().bound(values, values)
+    bound = Tolerance().bound(values, values, columns=True)
     assert (bound.precision, bound.measured) == ("float64", False)
 
 
 def test_the_absolute_part_follows_the_size_of_each_column():
     values = np.array([[1e6, 1e-3], [-1e6, 1e-3]])
-    assert Tolerance().bound(values, values).atol == pytest.approx([1e-3, 1e-12])
+    assert Tolerance().bound(values, values, columns=True).atol == pytest.approx([1e-3, 1e-12])
 
 
 def test_probabilities_share_one_size_however_rare_a_class_is():
     values = np.array([[1 - 1e-9, 1e-9], [1 - 2e-9, 2e-9]])
-    assert Tolerance().bound(values, values).atol == pytest.approx([1e-9, 1e-9])
+    assert Tolerance().bound(values, values, columns=True).atol == pytest.approx([1e-9, 1e-9])
 
 
 def test_missing_and_infinite_values_do_not_count_in_the_size():
     values = np.array([[np.nan], [np.inf], [3.0], [4.0]])
-    assert Tolerance().bound(values, values).atol == pytest.approx([1e-9 * 2.5])
+    assert Tolerance().bound(values, values, columns=True).atol == pytest.approx([1e-9 * 2.5])
 
 
 def test_enormous_values_do_not_overflow_the_size():
     values = np.full((3, 1), 1e300)
-    assert Tolerance().bound(values, values).atol == pytest.approx([1e291])
+    assert Tolerance().bound(values, values, columns=True).atol == pytest.approx([1e291])
 
 
 def test_what_the_user_sets_is_taken_and_the_rest_is_chosen():
     values = np.array([[10.0], [1 / 3]])
-    bound = Tolerance(atol=0.5).bound(values, values)
+    bound = Tolerance(atol=0.5).bound(values, values, columns=True)
     assert (bound.rtol, bound.atol.tolist()) == (1e-9, [0.5])
     assert bound.allowed(np.array([[2.0]])).item() == pytest.approx(0.5)
 
@@ -66,3 +66,8 @@ def test_what_the_user_sets_is_taken_and_the_rest_is_chosen():
 def test_what_bounds_nothing_is_refused(options):
     with pytest.raises(UsageError, match="not a tolerance"):
         Tolerance(**options)
+
+
+def test_an_output_that_is_no_table_has_one_size():
+    values = np.ones((5, 3, 2)) * [1.0, 7.0]
+    assert Tolerance().bound(values, values, columns=False).atol == pytest.approx([5e-9])

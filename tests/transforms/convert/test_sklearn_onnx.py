@@ -405,6 +405,27 @@ def test_text_is_cut_into_the_same_words(name, convert):
         pair.agree(rows, ulps=ulps)
 
 
+@pytest.mark.parametrize("kind", ["U", "O"])
+def test_an_array_of_texts_is_a_vector_of_text(kind, convert):
+    texts = np.array(["red wine", "white wine", "bread", ""] * 5).astype(kind)
+    model = pipeline.make_pipeline(text.TfidfVectorizer(), linear_model.LogisticRegression())
+    convert(model.fit(texts, np.arange(20) % 2 == 0), texts).agree(texts, ulps=64)
+
+
+def test_lowering_text_beyond_ascii_is_noted(convert):
+    texts = pd.Series(["Ünïcode", "ascii"])
+    assert convert(text.CountVectorizer().fit(texts), texts).written.notes
+    assert not convert(text.CountVectorizer().fit(texts[1:]), texts).written.notes
+
+
+def test_the_names_that_set_output_gives_are_followed(table, labels, convert):
+    numbers = table[["age", "income"]]
+    scale = compose.ColumnTransformer([("s", preprocessing.StandardScaler(), ["income", "age"])])
+    chosen = compose.ColumnTransformer([("n", preprocessing.MinMaxScaler(), ["s__age"])])
+    model = pipeline.make_pipeline(scale, chosen).set_output(transform="pandas")
+    convert(model.fit(numbers), numbers).agree(numbers, ulps=0)
+
+
 ENCODERS = {
     "one-hot": preprocessing.OneHotEncoder(handle_unknown="ignore"),
     "one-hot, first dropped": preprocessing.OneHotEncoder(drop="first", handle_unknown="ignore"),
@@ -544,6 +565,13 @@ def test_thresholds_are_kept_to_one_ulp(x, real, convert, probes):
     rows = probes(x, {column: np.concatenate(values) for column, values in cuts.items()}, missing=True)
     assert len(rows) > 5000
     convert(forest, x).agree(rows, ulps=0)
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_forests_hold_in_another_precision(precision, x, real, convert):
+    pair = convert(ensemble.RandomForestRegressor(5, random_state=0).fit(x, real), x, precision=precision)
+    expected, given = pair.both(x)
+    np.testing.assert_allclose(given["prediction"], expected["prediction"], rtol=1e-5)
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])

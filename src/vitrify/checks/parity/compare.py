@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vitrify.core.protocols import Arrays, Session
+    from vitrify.core.signature import Signature
 
 ROWS = 20_000
 """Rows compared unless the caller says otherwise."""
@@ -31,6 +32,10 @@ ROWS = 20_000
 MAX_ELEMENTS = 4_000_000
 """Array elements of inputs, or of outputs, that all probes together may have: 20 000 rows of 200 columns, or 26
 pictures of 224 x 224 x 3."""
+
+_TABLE = 2
+"""Dimensions of an output whose columns have sizes of their own; with more, or with a length that changes, all its
+elements share one."""
 
 _FEWEST = 16
 """Rows compared however large one row is."""
@@ -186,13 +191,7 @@ class Comparison:
 
     def _bounds(self, samples: Arrays, expected: Arrays, *, rowwise: bool) -> dict[str, Bound]:
         got = ask(self.candidate, samples, rowwise=rowwise).outputs or {}
-        floats = {name: array for name, array in expected.items() if array.dtype.kind in "fc"}
-        return {
-            name: self.tolerance.bound(
-                per_row(array, rowwise=rowwise), got[name] if name in got and got[name].dtype.kind in "fc" else None
-            )
-            for name, array in floats.items()
-        }
+        return bounds(self.tolerance, self.source.signature, expected, got, rowwise=rowwise)
 
     def _noise(self, samples: Arrays, once: Arrays, bounds: dict[str, Bound], *, rowwise: bool) -> dict[str, Any]:
         """Ask the source the same again; a model that does not agree with itself cannot be proven."""
@@ -245,6 +244,18 @@ class Comparison:
             Finding(place="samples", message=why, remedy="give example rows that the model accepts"),
         )
         return Report(check="parity", verdict="found" if self.findings else "not checked", findings=findings)
+
+
+def bounds(
+    tolerance: Tolerance, signature: Signature, expected: Arrays, got: Arrays, *, rowwise: bool
+) -> dict[str, Bound]:
+    """Return what applies to each floating-point output, from both models' answers to the samples."""
+    fixed = all(isinstance(size, int) for field in signature.inputs for size in field.shape[1:])
+    return {
+        name: tolerance.bound(array, got.get(name), columns=rowwise and fixed and array.ndim == _TABLE)
+        for name, array in expected.items()
+        if array.dtype.kind in "fc"
+    }
 
 
 def _chain(first: Probe, rest: Iterator[Probe]) -> Iterator[Probe]:

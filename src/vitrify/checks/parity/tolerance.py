@@ -18,9 +18,10 @@ from vitrify.core.errors import UsageError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_DEFAULTS = {"float16": (1e-2, 1e-3), "float32": (1e-5, 1e-6), "float64": (1e-9, 1e-9)}
-"""``rtol``, and ``atol`` as a share of the output's typical magnitude: some 80 units in the last place of float32;
-for float64 what an ill-conditioned kernel model still keeps, and a hundred times less than float32 could."""
+_DEFAULTS = {"float16": 1e-2, "float32": 1e-5, "float64": 1e-9}
+"""``rtol``, and ``atol`` as a share of the output's typical magnitude. In float32 some 80 units in the last place:
+what the sums of a deep network lose; in float64 what an ill-conditioned kernel model still keeps, which is a hundred
+times less than float32 could."""
 
 _SEEN = "every value that the candidate gave fits float32, the source's do not"
 
@@ -36,7 +37,7 @@ class Bound:
         precision: ``float16``, ``float32`` or ``float64``.
         why: Where the precision comes from, for people.
         rtol: Relative part.
-        atol: Absolute part, one value a column of the output (a row flattened).
+        atol: Absolute part: one value a column of the output, or one for all.
     """
 
     precision: str
@@ -79,17 +80,19 @@ class Tolerance:
                 msg = f"{name}={value}: not a tolerance (expected a finite number, zero or more)"
                 raise UsageError(msg)
 
-    def bound(self, expected: NDArray[Any], got: NDArray[Any] | None) -> Bound:
+    def bound(self, expected: NDArray[Any], got: NDArray[Any] | None, *, columns: bool) -> Bound:
         """Return what applies to one output.
 
         Args:
-            expected: The source's answers to the samples, one flattened row a line.
+            expected: The source's answers to the samples.
             got: The candidate's, if it answered.
+            columns: Whether it is a table whose columns may be of different sizes; else one size is taken for all.
         """
         precision, why = _precision(expected, got)
-        rtol, share = _DEFAULTS[precision]
-        atol = share * _magnitude(expected) if self.atol is None else np.full(expected.shape[1:], self.atol)
-        return Bound(precision, why, rtol if self.rtol is None else self.rtol, atol)
+        share = _DEFAULTS[precision]
+        lines = expected.reshape(len(expected), -1) if columns else expected.reshape(-1, 1)
+        atol = share * _magnitude(lines) if self.atol is None else np.array([self.atol])
+        return Bound(precision, why, share if self.rtol is None else self.rtol, atol)
 
     def details(self) -> dict[str, Any]:
         """Return what was asked for, as JSON."""
@@ -122,7 +125,7 @@ def _fits_float32(values: NDArray[Any]) -> bool:
 def _magnitude(expected: NDArray[Any]) -> NDArray[np.float64]:
     """Return the root mean square of each column; of a distribution, whose columns share their errors, one."""
     sizes = np.where(np.isfinite(expected), np.abs(expected), 0.0).astype(np.float64)
-    columns = sizes.shape[1] if sizes.ndim > 1 else 0
+    columns = sizes.shape[1]
     real = expected.dtype.kind == "f"
     if columns > 1 and real and bool(np.all(expected >= 0)) and bool(np.all(np.abs(sizes.sum(axis=1) - 1) < _SUM)):
         return np.ones(columns)

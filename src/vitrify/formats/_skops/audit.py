@@ -20,6 +20,14 @@ OPERATORS = frozenset({"attrgetter", "itemgetter", "methodcaller"})
 _INERT = frozenset({"JsonNode", "BytesNode", "BytearrayNode", "SliceNode", "DTypeNode", "SparseMatrixNode"})
 """Loaders that construct one fixed class whatever name the node bears."""
 
+_PLAIN = {
+    "ListNode": frozenset({"builtins.list"}),
+    "TupleNode": frozenset({"builtins.tuple"}),
+    "SetNode": frozenset({"builtins.set"}),
+    "NdArrayNode": frozenset({"numpy.ndarray", "numpy.memmap"}),
+}
+"""Names at which a loader makes what it always makes: a memory-mapped array is read as a plain one."""
+
 _USES: dict[str, Use] = {
     "ListNode": "call",
     "SetNode": "call",
@@ -57,7 +65,7 @@ def names(root: Node, *, where: str) -> set[Name]:
 
 def _names(node: Node, where: str) -> Iterator[Name]:
     match node.loader:
-        case "TupleNode" if node.dotted == "builtins.tuple":
+        case loader if node.dotted in _PLAIN.get(loader, ()):
             return
         case "MethodNode":
             yield _method(node, where)

@@ -121,7 +121,11 @@ class Builder:
         return value
 
     def _call(self, node: Node) -> Any:
-        return _trust.resolve(node.module, node.name)(*self.build(node.children[0]))
+        target, args = _trust.resolve(node.module, node.name), self.build(node.children[0])
+        gathers = isinstance(target, type) and issubclass(target, frozenset | dict)
+        if gathers and not all(isinstance(arg, list | dict) for arg in args):
+            refuse(self._where, f"a {node.dotted} of something that is no list")  # a range may have no end to speak of
+        return target(*args)
 
     def _object(self, node: Node) -> Any:
         cls = self._class(node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copyreg
 import functools
 import json
@@ -19,7 +20,6 @@ from vitrify.formats._skops import npy
 from vitrify.formats._skops.node import MAX_DEPTH, Node
 
 if TYPE_CHECKING:
-    import collections
     from collections.abc import Callable, Iterable
 
 _MAX_DEPTH = MAX_DEPTH // 3
@@ -95,11 +95,13 @@ class Capture:
     def _tuple(self, value: tuple[Any, ...], path: str) -> Node:
         if value and type(value[0]) is str:
             # A step: (name, estimator, ...). Its place among the steps says enough.
-            rest = [
-                self.node(item, path if index == 0 else f"{path}[{index + 1}]") for index, item in enumerate(value[1:])
-            ]
-            return Node("TupleNode", "builtins", "tuple", [self.node(value[0], path), *rest])
-        return Node("TupleNode", "builtins", "tuple", self._items(value, path))
+            places = [path, path, *(f"{path}[{index}]" for index in range(2, len(value)))]
+        else:
+            places = [f"{path}[{index}]" for index in range(len(value))]
+        items = [
+            self.node(item, place) for item, place in zip(value, places, strict=False)
+        ]  # a step may be a name only
+        return Node("TupleNode", "builtins", "tuple", items)
 
     def _set(self, value: set[Any], path: str) -> Node:
         return Node("SetNode", "builtins", "set", self._sorted(value, path))
@@ -120,7 +122,8 @@ class Capture:
         values = [self.node(item, _member(path, key)) for key, item in value.items()] if plain else []
         if not plain or len(set(texts)) != len(texts):
             pairs = self.node([list(pair) for pair in value.items()], path)
-            return _call(type(value).__module__, type(value).__name__, [pairs])
+            args = [_call("builtins", "dict", [pairs])] if isinstance(value, collections.Counter) else [pairs]
+            return _call(type(value).__module__, type(value).__name__, args)
         kinds = Node("ListNode", "builtins", "list", [self.node(type(key), path) for key in value])
         children = [kinds, *values]
         return Node("DictNode", type(value).__module__, type(value).__name__, children, {"keys": texts})
@@ -215,13 +218,8 @@ class Capture:
         return Node("MethodNode", owner.module, owner.name, [owner], {"func": value.__name__})
 
     def _partial(self, value: functools.partial[Any], path: str) -> Node:
-        parts = [
-            ("func", value.func),
-            ("args", value.args),
-            ("keywords", value.keywords),
-            ("__dict__", vars(value) or None),
-        ]
-        children = [self.node(part, f"{path}.{name}") for name, part in parts]
+        parts = {"func": value.func, "args": value.args, "keywords": value.keywords, "__dict__": vars(value) or None}
+        children = [self.node(part, f"{path}.{name}") for name, part in parts.items()]
         return Node("PartialNode", "functools", "partial", children)
 
     def _operator(self, value: Any, path: str) -> Node:
@@ -234,16 +232,11 @@ class Capture:
         """A pandas Index or Series: its values and its dtype's name, put together again by its constructor."""
         dtype = str(value.dtype)
         if dtype not in {"object", "str"} and not isinstance(value.dtype, np.dtype):
-            return self._problem(
-                path, f"a pandas {type(value).__name__} of dtype {dtype}", "convert it with to_numpy()"
-            )
+            what = f"a pandas {type(value).__name__} of dtype {dtype}"
+            return self._problem(path, what, "convert it with to_numpy()")
         values = value.to_numpy(object) if dtype in {"object", "str"} else value.to_numpy()
-        args = (
-            [values, dtype, False, value.name]
-            if type(value).__name__ == "Index"
-            else [values, value.index, dtype, value.name]
-        )
-        return _call(type(value).__module__, type(value).__name__, self._items(args, path))
+        args = [values, dtype, False] if type(value).__name__ == "Index" else [values, value.index, dtype]
+        return _call(type(value).__module__, type(value).__name__, self._items([*args, value.name], path))
 
     def _range_index(self, value: Any, path: str) -> Node:
         args = [value.start, value.stop, value.step, None, False, value.name]

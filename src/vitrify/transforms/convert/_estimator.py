@@ -46,7 +46,9 @@ class EstimatorToOnnx:
         model = conversion.model()
         written: Written = catalog().load("format", "onnx").write(model, sink, None)
         versions = {"opset": conversion.opset, "ir": model.ir_version}
-        return Written(entry={**written.entry, **conversion.entry(), **versions}, notes=written.notes)
+        return Written(
+            entry={**written.entry, **conversion.entry(), **versions}, notes=(*written.notes, *conversion.notes)
+        )
 
 
 class _Conversion:
@@ -56,6 +58,7 @@ class _Conversion:
         self._precision = _precision(step)
         self._source = source
         self._ports = Ports()
+        self.notes: tuple[str, ...] = ()
         self.opset = opset_of(step.options)
         self._graph = Graph(self.opset, self._precision)
         model = _native(source)
@@ -70,6 +73,7 @@ class _Conversion:
         data, problems = declare_inputs(self._graph, signature, self._ports)
         steps = Steps(self._graph)
         outcome = steps.run(model, data, self.name.lower(), "")
+        self.notes = tuple(dict.fromkeys(steps.notes))
         problems = (*problems, *steps.problems)
         if problems:
             return problems

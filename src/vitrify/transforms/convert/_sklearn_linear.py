@@ -93,7 +93,11 @@ def logistic_regression(steps: Steps, model: Any, data: Data) -> Outcome:
     graph, classes = steps.graph, model.classes_
     score = linear_score(graph, matrix(graph, data), model.coef_, model.intercept_)
     solver_is_ovr = model.solver == "liblinear" or getattr(model, "multi_class", None) == "ovr"
-    if len(classes) <= 2 or solver_is_ovr:  # noqa: PLR2004 (binary)
+    if len(classes) <= 2 and getattr(model, "multi_class", None) == "multinomial":  # noqa: PLR2004 (binary)
+        # Before scikit-learn 1.8, which took this parameter away.
+        column = graph.column(score)
+        probability = graph.unary("Softmax", graph.concat([graph.unary("Neg", column), column]), axis=1)
+    elif len(classes) <= 2 or solver_is_ovr:  # noqa: PLR2004 (binary)
         probability = one_vs_rest(graph, score, classes)
     else:
         probability = graph.unary("Softmax", score, axis=1)

@@ -48,6 +48,8 @@ def _check(model: Any) -> None:
         reasons.append(("tokenizer= calls Python code", "a token_pattern"))
     elif model.token_pattern not in _PATTERNS:
         reasons.append((f"token_pattern={model.token_pattern!r} cannot be said in RE2", f"one of {patterns}"))
+    if model.input != "content":
+        reasons.append((f"input={model.input!r} reads files", "input='content'"))
     if model.preprocessor is not None:
         reasons.append(("preprocessor= calls Python code", "lowercase=True"))
     if model.strip_accents is not None:
@@ -94,7 +96,7 @@ def _counts(steps: Steps, model: Any, data: Data) -> Tensor:
     terms = sorted(model.vocabulary_, key=model.vocabulary_.get)
     grams = [term.split(" ") for term in terms]
     words = sorted({word for gram in grams for word in gram})
-    tokens = _tokens(graph, model, _documents(graph, data), terms)
+    tokens = _tokens(steps, model, _documents(graph, data), terms)
     numbers = lookup(graph, tokens, np.array([*words, ""], object), np.arange(len(words) + 1), _UNKNOWN)
     # A last token that is in no term: a batch of empty texts has no token at all, which the counter refuses.
     end = graph.op("Expand", np.array([[_PAD]]), _by_one(graph, numbers), dtype=I64)
@@ -120,10 +122,13 @@ def _by_one(graph: Graph, like: Tensor) -> Tensor:
     return graph.concat([graph.rows(like), graph.constant(np.array([1]))], axis=0)
 
 
-def _tokens(graph: Graph, model: Any, documents: Tensor, terms: list[str]) -> Tensor:
+def _tokens(steps: Steps, model: Any, documents: Tensor, terms: list[str]) -> Tensor:
+    graph = steps.graph
     if model.lowercase:
         # The C locale is everywhere and lowers ASCII; a vocabulary beyond ASCII needs one that knows Unicode.
         locale = "C" if all(term.isascii() for term in terms) else "C.UTF-8"
+        if locale != "C":
+            steps.notes.append(f"text beyond ASCII is lowered by the locale {locale}, which the machine must have")
         documents = graph.op(
             "StringNormalizer", documents, dtype=TEXT, case_change_action="LOWER", is_case_sensitive=0, locale=locale
         )

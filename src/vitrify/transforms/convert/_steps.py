@@ -93,10 +93,12 @@ class Steps:
     Attributes:
         graph: Where the nodes go.
         problems: What could not be converted so far.
+        notes: What a person should know about the result.
     """
 
     graph: Graph
     problems: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     _place: tuple[str, ...] = ()
 
     def run(self, estimator: Any, data: Data, place: str, name: str | None = None) -> Outcome:

@@ -1,0 +1,68 @@
+"""Every Python block of the documentation runs, and every example, each in a process and a home of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+WITH_CODE = [page for page in PAGES if BLOCK.search(page.read_text(encoding="utf-8"))]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def run(path: Path, folder: Path) -> None:
+    environment = {**os.environ, "VITRIFY_HOME": str(folder / "home")}
+    done = subprocess.run(
+        [sys.executable, path], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_python_blocks_of_a_page_run_one_after_another(page, tmp_path):
+    script = tmp_path / "page.py"
+    script.write_text("\n".join(BLOCK.findall(page.read_text(encoding="utf-8"))))
+    run(script, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+def test_an_example_runs(example, tmp_path):
+    run(example, tmp_path)
+
+
+def test_no_page_names_this_machine():
+    for page in PAGES:
+        assert "/work/" not in page.read_text(encoding="utf-8")
+
+
+def test_every_page_is_in_the_navigation_and_every_link_between_pages_leads_somewhere():
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for page in PAGES[1:]:
+        assert str(page.relative_to(ROOT / "docs")) in navigation
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page}: {target}"
+
+
+def test_the_exit_codes_in_the_documentation_are_those_of_the_error_tree():
+    from vitrify.core import errors
+
+    page = (ROOT / "docs/reference/command-line.md").read_text(encoding="utf-8")
+    tree = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.VitrifyError)]
+    documented = {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)}
+    assert documented == {0} | {kind.exit_code for kind in tree if kind is not errors.VitrifyError}
+
+
+def test_every_command_is_documented():
+    from vitrify.cli import group
+
+    page = (ROOT / "docs/reference/command-line.md").read_text(encoding="utf-8")
+    assert not [name for name in group.list_commands(None) if f"`vitrify {name}" not in page]
