@@ -173,6 +173,14 @@ def test_a_subclass_is_code_and_reads_only_when_allowed(saved, tmp_path, monkeyp
         FORMAT.read(files, {}, Allow())
 
 
+def test_an_object_in_place_of_the_native_model_is_refused(saved):
+    _, files, _ = saved(FORMAT, MODELS["regressor"]()[0])
+    state = json.loads(files.read("state.json"))
+    files.path("state.json").write_text(json.dumps({**state, "attributes": {"_object": 4096}}))
+    with pytest.raises(MalformedError, match="_object"):
+        FORMAT.read(files, {}, Allow())
+
+
 def test_a_bare_file_of_catboost_is_read_as_a_plain_model(tmp_path):
     model, _ = MODELS["regressor"]()
     path = tmp_path / "theirs.cbm"

@@ -195,6 +195,14 @@ def test_a_subclass_is_code_and_reads_only_when_allowed(saved, tmp_path, monkeyp
         FORMAT.read(files, {}, Allow())
 
 
+def test_an_address_of_memory_in_the_state_is_refused(saved):
+    _, files, _ = saved(FORMAT, MODELS["regressor"]()[0])
+    state = json.loads(files.read("state.json"))
+    files.path("state.json").write_text(json.dumps({**state, "native": {"_handle": 4096}}))
+    with pytest.raises(MalformedError, match="_handle"):
+        FORMAT.read(files, {}, Allow())
+
+
 def test_a_bare_file_of_lightgbm_is_read_as_a_booster(tmp_path):
     model, _ = MODELS["regressor"]()
     path = tmp_path / "theirs.txt"

@@ -269,6 +269,25 @@ def test_more_dimensions_may_change_and_outputs_say_which(files_and_sink):
     assert back(torch.randn(4, 7, 3))["twice"].shape == (4, 14, 3)
 
 
+class Positions(torch.nn.Module):
+    """A table of positions bounds a size that may otherwise change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.arange(64.0))
+
+    def forward(self, tokens):
+        return tokens + self.table[: tokens.shape[1]]
+
+
+def test_a_size_that_the_module_bounds_may_change_within_the_bound_and_a_note_says_so(files_and_sink):
+    dynamic = {"x": {1: "tokens"}}
+    written, place = save(Positions(), torch.ones(2, 4), files_and_sink, dynamic=dynamic)
+    assert written.notes == ("dimension 'tokens' has bounds of the module's own: max=64",)
+    module = TorchExport().read(place.files(), written.entry, Allow())
+    assert module(torch.zeros(3, 64)).shape == (3, 64)
+
+
 def test_a_module_for_one_batch_size_only_is_refused_with_the_way_out(files_and_sink):
     model = Returns(lambda x: x.reshape(3, 2))
     with pytest.raises(UnsupportedModelError, match="own sizes only") as caught:

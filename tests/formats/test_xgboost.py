@@ -204,7 +204,8 @@ def test_a_model_that_was_never_fitted_is_refused(files_and_sink):
 
 def test_a_subclass_is_code_and_reads_only_when_allowed(saved, tmp_path, monkeypatch):
     (tmp_path / "own_booster.py").write_text(
-        "import xgboost\n\nclass Own(xgboost.XGBRegressor):\n    def predict(self, X):\n        return super().predict(X) * 2\n"
+        "import xgboost\n\nclass Own(xgboost.XGBRegressor):\n"
+        "    def predict(self, X):\n        return super().predict(X) * 2\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     import own_booster
@@ -223,6 +224,14 @@ def test_a_class_that_is_no_model_is_refused_even_if_allowed(saved):
     files.path("state.json").write_text(json.dumps({**state, "model": "subprocess:Popen"}))
     with pytest.raises(MalformedError, match="no model class"):
         FORMAT.read(files, {}, Allow.of(["subprocess.Popen"]))
+
+
+def test_an_address_of_memory_in_the_state_is_refused(saved):
+    _, files, _ = saved(FORMAT, MODELS["regressor"]()[0].get_booster())
+    state = json.loads(files.read("state.json"))
+    files.path("state.json").write_text(json.dumps({**state, "attributes": {"handle": 4096}}))
+    with pytest.raises(MalformedError, match="handle"):
+        FORMAT.read(files, {}, Allow())
 
 
 def test_a_bare_file_of_xgboost_is_read_as_a_booster(tmp_path):

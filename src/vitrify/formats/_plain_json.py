@@ -21,7 +21,7 @@ from vitrify.core.wire import MAX_DOCUMENT_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MAX_DEPTH = 32
+MAX_DEPTH = 16
 """Containers inside containers; deeper values are refused in both directions."""
 
 _LEVELS = 4

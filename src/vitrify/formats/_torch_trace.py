@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from vitrify.core.protocols import Example
 
 _MAX_REASON = 600
+_FIXES = re.compile(r"Suggested fixes:(?:\n  .+)+")
+_BOUND = re.compile(r"  (\w+) = Dim\('\w+', (.*)\)")
 _SPECIALISED = ("Not all values of", "specialized it to be a constant", "inferred to be a constant")
 
 
@@ -31,11 +33,13 @@ class Traced:
         program: With the module's own tensors, not copied.
         inputs: The signature's names in the order of the program's inputs.
         outputs: The shape of each output by name; a dimension that may change is text.
+        notes: Dimensions that may change only within bounds of the module's own.
     """
 
     program: torch.export.ExportedProgram
     inputs: tuple[str, ...]
     outputs: dict[str, list[int | str]]
+    notes: tuple[str, ...]
 
 
 def trace(model: torch.nn.Module, example: Example) -> Traced:
@@ -56,8 +60,7 @@ def trace(model: torch.nn.Module, example: Example) -> Traced:
         plain_model = _Plain(model, kwargs, outputs)
         dynamic = _dynamic_shapes(plain_model, args, kwargs, _shapes(example))
         try:
-            with quiet():
-                program = torch.export.export(plain_model, args, kwargs, dynamic_shapes=dynamic, strict=False)
+            program, notes = _export(plain_model, args, kwargs, dynamic)
         except VitrifyError:
             raise
         except Exception as error:
@@ -65,7 +68,26 @@ def trace(model: torch.nn.Module, example: Example) -> Traced:
     order = program.call_spec.in_spec.child(1).context if kwargs else names
     by_argument = dict(zip(kwargs, names, strict=True)) if kwargs else {}
     inputs = tuple(by_argument.get(name, name) for name in order)
-    return Traced(program, inputs, _output_shapes(program, outputs, inputs, example))
+    return Traced(program, inputs, _output_shapes(program, outputs, inputs, example), notes)
+
+
+def _export(
+    model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: dict[str, Any]
+) -> tuple[torch.export.ExportedProgram, tuple[str, ...]]:
+    """Export; where the module bounds a size that may change (a table of positions does), take the bound and say so."""
+    from torch.export.dynamic_shapes import refine_dynamic_shapes_from_suggested_fixes
+
+    with quiet():
+        try:
+            return torch.export.export(model, args, kwargs, dynamic_shapes=dynamic, strict=False), ()
+        except torch._dynamo.exc.UserError as error:  # noqa: SLF001 (torch's own recipe names it)
+            fixes = _FIXES.search(str(error))
+            bounds = [_BOUND.fullmatch(line) for line in fixes[0].splitlines()[1:]] if fixes else [None]
+            if not all(bounds):  # it asks for a constant, or for one size that depends on another
+                raise
+            narrower = refine_dynamic_shapes_from_suggested_fixes(fixes[0], dynamic) if fixes else dynamic
+            notes = tuple(f"dimension {bound[1]!r} has bounds of the module's own: {bound[2]}" for bound in bounds if bound)
+            return torch.export.export(model, args, kwargs, dynamic_shapes=narrower, strict=False), notes
 
 
 def _shapes(example: Example) -> list[tuple[int | str, ...]]:

@@ -64,10 +64,13 @@ class Wrapper:
     Attributes:
         library: Its module.
         own: Its classes, ``module:qualname``; any other class is a user's subclass, and code.
+        made: Attributes that are made again, from the native file or from others: never written, and refused when
+            read, because among them are addresses of memory.
     """
 
     library: str
     own: frozenset[str]
+    made: frozenset[str]
 
     def write(
         self, sink: Sink, cls: type, attributes: Mapping[str, Any], native: Mapping[str, Any] = MappingProxyType({})
@@ -77,8 +80,8 @@ class Wrapper:
         Args:
             sink: Where to.
             cls: The object's class.
-            attributes: Its attributes that are not in the native file and cannot be made again.
-            native: The same of the native model inside it.
+            attributes: All its attributes.
+            native: Those of the native model inside it that its file does not hold.
 
         Returns:
             Dotted names of code that reading will use: a user's class, or nothing.
@@ -92,7 +95,7 @@ class Wrapper:
             schema=_SCHEMA,
             library=f"{self.library} {importlib.import_module(self.library).__version__}",
             model=name,
-            attributes=_encode(attributes, "", found),
+            attributes=_encode({key: attributes[key] for key in attributes if key not in self.made}, "", found),
             native=_encode(native, "booster.", found),
         )
         if found:
@@ -115,6 +118,9 @@ class Wrapper:
         if state.schema > _SCHEMA:
             msg = f"{STATE}: version {state.schema}, and this Vitrify reads up to {_SCHEMA}"
             raise MalformedError(msg, remedy="pip install --upgrade vitrify")
+        if foreign := sorted({*self.made & state.attributes.keys(), *(key for key in state.native if key[:1] == "_")}):
+            msg = f"{STATE}: attributes that no Vitrify writes: {foreign}"
+            raise MalformedError(msg)
         attributes = {key: _plain_json.decode(item, where=f"{STATE}: {key}") for key, item in state.attributes.items()}
         native = {key: _plain_json.decode(item, where=f"{STATE}: {key}") for key, item in state.native.items()}
         return Restored(state.library, state.model, attributes, native)

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 MODEL = "model.cbm"
 
 _ESTIMATORS = ("CatBoost", "CatBoostClassifier", "CatBoostRegressor", "CatBoostRanker")
-_WRAPPER = Wrapper(library="catboost", own=frozenset(f"catboost.core:{name}" for name in _ESTIMATORS))
-_REMADE = frozenset({"_object", "_canonized_params"})
-"""Attributes that are in the model file, or made again from others."""
+_WRAPPER = Wrapper(
+    library="catboost",
+    own=frozenset(f"catboost.core:{name}" for name in _ESTIMATORS),
+    made=frozenset({"_object", "_canonized_params"}),
+)
 
 
 class CatBoost:
@@ -71,8 +73,7 @@ class CatBoost:
         if not model.is_fitted():
             msg = f"this {type(model).__qualname__} was never fitted: it has no trees"
             raise ModelError(msg, remedy="call fit(...), then save it")
-        attributes = {name: value for name, value in vars(model).items() if name not in _REMADE}
-        names = _WRAPPER.write(sink, type(model), attributes)
+        names = _WRAPPER.write(sink, type(model), vars(model))
         with sink.path(MODEL, "weight") as path:
             model.save_model(str(path), format="cbm")
         return Written(names=names)

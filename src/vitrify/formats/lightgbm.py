@@ -23,9 +23,8 @@ _ESTIMATORS = ("LGBMModel", "LGBMClassifier", "LGBMRegressor", "LGBMRanker")
 _WRAPPER = Wrapper(
     library="lightgbm",
     own=frozenset({"lightgbm.basic:Booster", *(f"lightgbm.sklearn:{name}" for name in _ESTIMATORS)}),
+    made=frozenset({"_Booster", "_le"}),
 )
-_REMADE = frozenset({"_Booster", "_le"})
-"""Attributes of an estimator that are made again from others, or are in the model file."""
 _TRAINING = frozenset({"train_set", "train_set_version", "valid_sets", "name_valid_sets", "pandas_categorical"})
 """Public attributes of a booster that only training needs, or that are in the model file."""
 
@@ -82,9 +81,7 @@ class LightGBM:
         native = {
             name: value for name, value in vars(booster).items() if not name.startswith("_") and name not in _TRAINING
         }
-        wrapper = {} if booster is model else vars(model)
-        attributes = {name: value for name, value in wrapper.items() if name not in _REMADE}
-        names = _WRAPPER.write(sink, type(model), attributes, native)
+        names = _WRAPPER.write(sink, type(model), {} if booster is model else vars(model), native)
         with sink.open(MODEL, "weight") as stream:
             stream.write(_text(booster))
         return Written(names=names)

@@ -82,6 +82,7 @@ class TorchExport:
         weights, notes = write_tensors(_torch_program.tensors(traced.program), sink)
         with sink.open(PROGRAM, "weight.config") as stream:
             stream.write(text)
+        notes = (*traced.notes, *notes)
         if training:
             notes = ("exported in eval mode; the module was in training mode", *notes)
         entry = {**weights, "program": PROGRAM, "inputs": list(traced.inputs), "outputs": traced.outputs}

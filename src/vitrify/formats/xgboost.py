@@ -21,8 +21,8 @@ _ESTIMATORS = ("XGBModel", "XGBClassifier", "XGBRegressor", "XGBRanker", "XGBRFC
 _WRAPPER = Wrapper(
     library="xgboost",
     own=frozenset({"xgboost.core:Booster", *(f"xgboost.sklearn:{name}" for name in _ESTIMATORS)}),
+    made=frozenset({"_Booster", "handle"}),
 )
-_IN_THE_MODEL_FILE = frozenset({"_Booster", "handle"})
 
 
 class XGBoost:
@@ -72,8 +72,7 @@ class XGBoost:
         if not isinstance(model, Booster) and not hasattr(model, "_Booster"):
             msg = f"this {type(model).__qualname__} was never fitted: it has no booster"
             raise ModelError(msg, remedy="call fit(...), then save it")
-        attributes = {name: value for name, value in vars(model).items() if name not in _IN_THE_MODEL_FILE}
-        names = _WRAPPER.write(sink, type(model), attributes)
+        names = _WRAPPER.write(sink, type(model), vars(model))
         booster = model if isinstance(model, Booster) else model.get_booster()
         with sink.open(MODEL, "weight") as stream:
             stream.write(booster.save_raw("ubj"))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
+import pandas as pd
 import pytest
 
 from vitrify import containers
@@ -166,3 +167,50 @@ def probes():
         return result
 
     return make
+
+
+ROWS = 120
+WORDS = np.array(["", "a", "Ünïcode", "red", "RED", "red wine", "naïve", "日本", "12", "x_1"])
+
+
+@pytest.fixture(scope="session")
+def table():
+    """Return a table with columns of every kind that a graph can take."""
+    rng = np.random.default_rng(1)
+    return pd.DataFrame(
+        {
+            "age": rng.integers(18, 90, ROWS),
+            "income": rng.normal(4e4, 1e4, ROWS),
+            "id": rng.integers(2**53, 2**60, ROWS),
+            "flag": rng.random(ROWS) > 0.5,
+            "narrow": rng.normal(size=ROWS).astype(np.float32),
+            "colour": WORDS[rng.integers(0, len(WORDS), ROWS)],
+            "text": [" ".join(rng.choice(WORDS, 5)) for _ in range(ROWS)],
+        }
+    )
+
+
+@pytest.fixture(scope="session")
+def labels(table):
+    return np.where((table["income"] > 4e4) ^ (table["colour"] == "red"), "yes", "no")
+
+
+@pytest.fixture(scope="session")
+def x():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(ROWS, 4)) * [1, 10, 100, 0.01]
+
+
+@pytest.fixture(scope="session")
+def binary(x):
+    return np.where(x[:, 0] + x[:, 1] / 10 > 0, "yes", "no")
+
+
+@pytest.fixture(scope="session")
+def three(x):
+    return np.digitize(x[:, 0] + x[:, 2] / 100, [-0.7, 0.7]) * 10
+
+
+@pytest.fixture(scope="session")
+def real(x):
+    return x[:, 0] * 3 + np.sin(x[:, 1]) + 5

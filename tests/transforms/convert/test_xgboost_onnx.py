@@ -133,7 +133,7 @@ def test_behind_a_scaler_no_row_takes_another_branch(x, target, convert, probes,
 
 
 REFUSED = {
-    "linear booster": ({"booster": "gblinear"}, "gblinear"),
+    "linear booster": ({"booster": "gblinear", "max_depth": None}, "gblinear"),
     "vector leaves": ({"multi_strategy": "multi_output_tree", "tree_method": "hist"}, "several values a leaf"),
 }
 

@@ -25,8 +25,6 @@ from vitrify.checks.parity.measure import Errors, differ, errors
 from vitrify.core.errors import ModelError, SignatureError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from vitrify.checks.parity.tolerance import Bound
@@ -73,7 +71,7 @@ class _Second:
     """
 
     at: NDArray[np.intp]
-    extra: dict[str, NDArray[np.float64]]
+    extra: Arrays
     large: NDArray[np.bool_]
     tied: NDArray[np.bool_]
 
@@ -107,7 +105,7 @@ class Judge:
             return plain
         chosen = rows.take(inputs, suspects) if self.rowwise else inputs
         answers = {name: pair[1][suspects] for name, pair in lines.items()}
-        extra = self._condition(chosen, answers)
+        extra = self._condition(chosen)
         second = _Second(suspects, extra, self._overflow(chosen, len(suspects)), self._tied(answers, extra))
         return {name: self._review(name, plain[name], lines[name], second) for name in lines}
 
@@ -135,19 +133,16 @@ class Judge:
         failed &= ~(ties | ill | overflowed)
         return Ruling(failed, np.where(failed, excess, 0.0), ruling.errors, ties, ill, overflowed)
 
-    def _condition(self, inputs: Arrays, expected: Arrays) -> dict[str, NDArray[np.float64]]:
+    def _condition(self, inputs: Arrays) -> Arrays:
         """Return how far the source itself moves, element by element of each floating-point output."""
-        worst: dict[str, NDArray[np.float64]] = {}
+        before = self._answer(inputs)
+        worst: Arrays = {}
         for draw in range(_DRAWS):
-            for name, effect in self._effect(self._moves(inputs, draw), expected).items():
+            up, down = (self._answer(moved) for moved in self._moves(inputs, draw))
+            for name in before.keys() & up.keys() & down.keys():
+                effect = np.minimum(_distance(up[name], before[name]), _distance(down[name], before[name]))
                 worst[name] = np.maximum(worst.get(name, 0.0), _SAFETY * effect)
         return worst
-
-    def _effect(self, moved: Sequence[Arrays], expected: Arrays) -> dict[str, NDArray[np.float64]]:
-        """Return the smaller of the effects of two opposite moves."""
-        sides = [self._shift(arrays, expected) for arrays in moved]
-        names = self.bounds.keys() & sides[0].keys() & sides[1].keys()
-        return {name: np.minimum(sides[0][name], sides[1][name]) for name in names}
 
     def _moves(self, inputs: Arrays, draw: int) -> tuple[Arrays, Arrays]:
         """Return the inputs a few units in the last place up, and down."""
@@ -166,19 +161,13 @@ class Judge:
         """The coarsest precision of all outputs."""
         return max((float(np.finfo(bound.precision).eps) for bound in self.bounds.values()), default=_EPSILON)
 
-    def _shift(self, moved: Arrays, expected: Arrays) -> dict[str, NDArray[np.float64]]:
+    def _answer(self, inputs: Arrays) -> Arrays:
+        """Return the source's floating-point answers, a line a row; none where it refuses."""
         try:
-            outputs = run(self.source, moved)
+            outputs = run(self.source, inputs)
         except (ModelError, SignatureError):
             return {}
-        shifts = {}
-        for name, before in expected.items():
-            if name in self.bounds and name in outputs:
-                after = per_row(outputs[name], rowwise=self.rowwise)
-                with np.errstate(all="ignore"):
-                    shift = np.abs(after - before).astype(np.float64)
-                shifts[name] = np.where(np.isfinite(shift), shift, 0.0)
-        return shifts
+        return {name: per_row(outputs[name], rowwise=self.rowwise) for name in self.bounds if name in outputs}
 
     def _overflow(self, inputs: Arrays, count: int) -> NDArray[np.bool_]:
         precision = max(
@@ -192,7 +181,7 @@ class Judge:
                     large |= (np.abs(per_row(array, rowwise=self.rowwise)) > limit).any(axis=1)
         return large
 
-    def _tied(self, expected: Arrays, extra: dict[str, NDArray[np.float64]]) -> NDArray[np.bool_]:
+    def _tied(self, expected: Arrays, extra: Arrays) -> NDArray[np.bool_]:
         """Say in which rows the source's decision hangs on less than the tolerance of a score."""
         count = len(next(iter(expected.values())))
         tied = np.zeros(count, np.bool_)
@@ -204,6 +193,13 @@ class Judge:
                 slack = (bound.allowed(scores) + extra.get(name, 0.0)).max(axis=1)
                 tied |= _margin(scores) <= slack
         return tied
+
+
+def _distance(after: NDArray[Any], before: NDArray[Any]) -> NDArray[np.float64]:
+    with np.errstate(all="ignore"):
+        distance = np.abs(after - before).astype(np.float64)
+    finite: NDArray[np.float64] = np.where(np.isfinite(distance), distance, 0.0)
+    return finite
 
 
 def _margin(scores: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -20,7 +20,7 @@ FLOATS: Literal["floats"] = "floats"
 """Wanted type: single and double precision as they are, all else as double (``FLOAT_DTYPES``)."""
 
 MISSING_TEXT = "\ue000missing"
-"""What stands for None and NaN among text, which has no missing value in ONNX; it starts with a private-use character."""
+"""What stands for None and NaN among text, as ONNX has no missing text; it starts with a private-use character."""
 
 Wanted = np.dtype[Any] | Literal["floats"] | None
 """A type; ``FLOATS``; or None for whatever the values promote to."""

@@ -86,6 +86,10 @@ class Graph:
         self._names.add(name)
         return name
 
+    def reserve(self, name: str) -> str:
+        """Keep a name for an output that is declared later, and return it, or one like it if it is taken."""
+        return self._name(name)
+
     # Element types
 
     def real(self, dtype: Any) -> DType:
@@ -119,9 +123,8 @@ class Graph:
         return Tensor(name, dtype)
 
     def output(self, name: str, value: Tensor, shape: tuple[int | str, ...]) -> Tensor:
-        """Declare an output of the graph."""
+        """Declare an output of the graph, under a name that was reserved."""
         self.nodes.append(helper.make_node("Identity", [value.name], [name], name=self._name(f"{name}/Identity")))
-        self._names.add(name)
         self.outputs.append(helper.make_tensor_value_info(name, onnx_type(value.dtype), shape))
         return Tensor(name, value.dtype)
 

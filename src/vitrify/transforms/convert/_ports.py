@@ -41,7 +41,10 @@ class Ports:
 
 
 def declare_inputs(graph: Graph, signature: Signature, ports: Ports) -> tuple[Data, tuple[Finding, ...]]:
-    """Add the inputs, and return the data that the model is called with and what cannot be an input."""
+    """Add the inputs, and return the data that the model is called with and what cannot be an input.
+
+    The outputs get their names here too, before any node can take them.
+    """
     problems: list[Finding] = []
     tensors: list[Tensor] = []
     for item in signature.inputs:
@@ -53,6 +56,7 @@ def declare_inputs(graph: Graph, signature: Signature, ports: Ports) -> tuple[Da
             dtype = F64
         tensors.append(graph.input(item.name, dtype, item.shape))
         ports.inputs[item.name] = item.name
+    ports.outputs = {item.name: graph.reserve(item.name) for item in signature.outputs}
     if signature.is_table:
         pairs = zip(signature.inputs, tensors, strict=True)
         return Frame(tuple(Column(_label(item), tensor, item) for item, tensor in pairs)), tuple(problems)
@@ -92,11 +96,7 @@ def declare_outputs(graph: Graph, signature: Signature, outcome: Outcome, ports:
             value = value if value.dtype == TEXT else graph.cast(value, item.dtype)
         elif value.dtype != np.dtype(item.dtype):
             ports.casts[item.name] = item.dtype
-        name = item.name if item.name not in ports.inputs else f"{item.name}_out"
-        while name in ports.inputs:
-            name += "_out"
-        graph.output(name, value, item.shape)
-        ports.outputs[item.name] = name
+        graph.output(ports.outputs[item.name], value, item.shape)
 
 
 def graph_output(graph: Graph, item: Field, outcome: Outcome) -> Tensor:

@@ -164,10 +164,8 @@ def gradient_boosting_classifier(steps: Steps, model: Any, data: Data) -> Outcom
 
 def _histogram(steps: Steps, model: Any, data: Data) -> Tensor:
     graph = steps.graph
-    if model._preprocessor is None:  # noqa: SLF001 (no public name)
-        x = matrix(graph, data, F64)
-    else:
-        x = _categories_first(steps, model._preprocessor, data)  # noqa: SLF001
+    columns = model._preprocessor  # noqa: SLF001 (no public name)
+    x = matrix(graph, data, F64) if columns is None else _categories_first(steps, columns, data)
     known, order = model._bin_mapper.make_known_categories_bitsets()  # noqa: SLF001
     categorical = np.flatnonzero(model.is_categorical_) if model.is_categorical_ is not None else np.array([], int)
     if model._is_categorical_remapped is not None:  # noqa: SLF001

@@ -30,7 +30,10 @@ _NO_TRANSFORM = 0
 
 
 class Mode(IntEnum):
-    """How a node compares its feature with its threshold; true goes left."""
+    """How a node compares its feature with its threshold; true goes left.
+
+    MEMBER asks whether the value is in a set; its feature must hold whole numbers (ONNX Runtime cuts others).
+    """
 
     LESS_OR_EQUAL = 0
     LESS = 1
