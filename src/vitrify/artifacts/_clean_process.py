@@ -38,8 +38,9 @@ def _open_and_predict(files: LocalFiles, document: Document, allow: Allow, resul
     inputs, _ = golden.load(files)
     if document.runtime is None or document.signature is None:
         catalog().load("format", document.format).read(files, document.entry, allow)
-    elif inputs:
-        session = catalog().load("runtime", document.runtime).open(files, document, allow)
+        return
+    session = catalog().load("runtime", document.runtime).open(files, document, allow)
+    if inputs:
         with result.open("wb") as stream:
             npz.dump(session.run(inputs), stream)
 

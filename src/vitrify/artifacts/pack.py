@@ -32,7 +32,7 @@ def pack(
     """Seal a model file as :func:`vitrify.save` seals a live model.
 
     Args:
-        path: The file.
+        path: The file, or the directory of a format that is several files.
         name: As for :func:`vitrify.save`; so are ``example``, ``dynamic``, ``description`` and ``store``.
         example: What the model is called with. A graph that declares its own inputs needs none.
         format: Catalog name; by default found from the content, never from the file's name.
@@ -78,6 +78,12 @@ def _format(path: Path, name: str | None) -> Row:
 
 
 def _alone(path: Path, row: Row) -> tuple[LocalFiles, dict[str, Any]]:
-    """Return one file under the name that an artifact would give it, and the least entry that finds it."""
+    """Return one file under the name that an artifact would give it, and the least entry that finds it.
+
+    A directory is taken as it is: its files keep their names.
+    """
+    if path.is_dir():
+        found = sorted(file for file in path.rglob("*") if file.is_file() and not file.is_symlink())
+        return LocalFiles({file.relative_to(path).as_posix(): file for file in found}), {}
     suffix = next((suffix for suffix in row.suffixes if path.name.endswith(suffix)), row.suffixes[0])
     return LocalFiles({f"model{suffix}": path}), {"file": f"model{suffix}"}

@@ -12,6 +12,7 @@ from vitrify.core import reference
 from vitrify.core.catalog import Row, catalog
 from vitrify.core.document import SCHEMA, Document
 from vitrify.core.errors import UnsupportedModelError, UsageError
+from vitrify.core.protocols import Declares
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -38,7 +39,8 @@ def save(
         model: A fitted estimator, a booster, a module, a function, or a dict of named tensors.
         name: ``name`` or ``name:tag``; what had the name before stays in the store under its digest.
         example: What the model is called with: a frame, an array, a tensor, a dict or tuple of them, or records.
-            It gives the signature and the golden samples. Only bare weights need none.
+            It gives the signature and the golden samples. Bare weights need none, and a graph that declares its
+            inputs can do without.
         format: Catalog name; by default the safest one that keeps everything of this kind of model. ``pickle``
             is never chosen for you.
         dynamic: More dimensions that may change, by input name: ``{"image": {2: "height"}}``. The first always may.
@@ -60,12 +62,12 @@ def save(
     tag = reference.name(name) if name else None
     row = _format_row(model, format)
     runtime = _runtime_row(model, row)
-    if runtime and example is None:
+    if runtime and example is None and not isinstance(runtime.load(), Declares):
         msg = "an example is needed: it gives the signature, and predictions to prove the copy with"
         raise UsageError(
             msg, remedy="pass some rows of what the model is called with: save(model, name, example=X[:100])"
         )
-    shown = containers.example(example, dynamic=dynamic) if runtime else None
+    shown = containers.example(example, dynamic=dynamic) if runtime and example is not None else None
     where = store or stores.default_store()
     with where.stage() as stage:
         written: Written = row.load().write(model, stage, shown)
@@ -98,9 +100,12 @@ def _runtime_row(model: Any, format_row: Row) -> Row | None:
 
 def _draft(model: Any, row: Row, runtime: Row | None, example: Example | None, written: Written) -> Draft:
     document = Document(schema=SCHEMA, format=row.name, runtime=None, entry=written.entry, notes=written.notes)
-    if runtime is None or example is None:
+    if runtime is None:
         return Draft(document)
     engine: Runtime = runtime.load()
+    if example is None:
+        assert isinstance(engine, Declares)
+        return Draft(document.replace(runtime=runtime.name, signature=engine.signature(model)))
     entry = {**written.entry, **engine.entry(model, example)}
     document = document.replace(runtime=runtime.name, entry=entry, signature=example.signature)
     inputs = golden.choose(example.arrays, example.signature)

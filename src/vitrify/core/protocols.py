@@ -274,6 +274,14 @@ class Subject:
     native: Any = None
 
 
+@runtime_checkable
+class Declares(Protocol):
+    """A runtime whose models say themselves what they take and give, so that no example is needed."""
+
+    def signature(self, model: Any) -> Signature:
+        """Return what the model declares, for a session that is called with a dict of arrays by name."""
+
+
 class Transform(Protocol):
     """One step from an artifact to another."""
 

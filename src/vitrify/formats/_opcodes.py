@@ -6,6 +6,7 @@ Source: CPython ``Lib/pickletools.py``, which says for each opcode what it takes
 from __future__ import annotations
 
 import pickletools
+import warnings
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from vitrify.formats._malformed import refuse
@@ -32,7 +33,9 @@ def global_names(stream: BinaryIO, *, where: str) -> frozenset[tuple[str, str]]:
     Raises:
         MalformedError: It is no complete pickle, or a global's name cannot be told without running it.
     """
-    return frozenset(_Walk(where).globals(stream))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # pickletools unescapes text, also of what is no pickle
+        return frozenset(_Walk(where).globals(stream))
 
 
 class _Walk:

@@ -86,7 +86,9 @@ def _export(
             if not all(bounds):  # it asks for a constant, or for one size that depends on another
                 raise
             narrower = refine_dynamic_shapes_from_suggested_fixes(fixes[0], dynamic) if fixes else dynamic
-            notes = tuple(f"dimension {bound[1]!r} has bounds of the module's own: {bound[2]}" for bound in bounds if bound)
+            notes = tuple(
+                f"dimension {bound[1]!r} has bounds of the module's own: {bound[2]}" for bound in bounds if bound
+            )
             return torch.export.export(model, args, kwargs, dynamic_shapes=narrower, strict=False), notes
 
 

@@ -10,7 +10,8 @@ What the entry says, as converters write it:
 * ``missing_text``: the text that stands for None and NaN in the graph; without it, missing text is refused.
 
 A vector of rows is fed as a matrix of one column where the graph asks for that, and the other way round. Values are
-cast to the graph's types only where none changes. Missing integers become NaN where the graph takes floats.
+cast to the graph's types only where none changes; but integers round where the graph takes floats, as the source's
+own cast rounds them: the converter chose that type, and parity has proven it. Missing integers become NaN there.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ import onnxruntime as ort
 
 from vitrify import containers
 from vitrify.core.errors import MalformedError, SignatureError, UnsupportedModelError, UsageError
-from vitrify.core.signature import BATCH
+from vitrify.core.signature import BATCH, Field, Signature
 from vitrify.formats import _onnx_external
-from vitrify.formats.onnx import parse, serialise, shape
+from vitrify.formats.onnx import element_type, parse, serialise, shape
 from vitrify.runtimes.session import BaseSession
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
     from vitrify.core.document import Document
     from vitrify.core.protocols import Allow, Arrays, Example, Files, Session
-    from vitrify.core.signature import Field, Signature
 
     Array = np.ndarray[Any, Any]
 
@@ -66,6 +66,21 @@ class OnnxRuntime:
         stream = io.BytesIO()
         skeleton = _onnx_external.split(model, _DATA, stream)
         return _session(skeleton, {_DATA: stream.getbuffer()}, document)
+
+    def signature(self, model: Any) -> Signature:
+        """Return the inputs and outputs that the graph declares; a first dimension that may change is the batch.
+
+        Raises:
+            UnsupportedModelError: One of them is no tensor of a type that NumPy has.
+        """
+        held = {tensor.name for tensor in model.graph.initializer}
+        inputs = [value for value in model.graph.input if value.name not in held]
+        batch = (shape(inputs[0]) or [None])[0] if inputs else None
+        return Signature(
+            inputs=tuple(_declared(value, batch) for value in inputs),
+            outputs=tuple(_declared(value, batch) for value in model.graph.output),
+            container="dict",
+        )
 
     def entry(self, model: Any, example: Example) -> dict[str, Any]:  # noqa: ARG002 (the protocol's)
         """Return nothing: the format has written the names."""
@@ -187,13 +202,11 @@ def _lossless(array: Array, target: np.dtype[Any], name: str, ignored: Array | N
         return array
     with np.errstate(all="ignore"):
         cast = array.astype(target)
+        if target.kind == "f" and array.dtype.kind in "biu":
+            return cast
         back = cast.astype(array.dtype)
     # The sign is compared as well: -1 becomes a large unsigned number, which becomes -1 again.
     same = ((back == array) | ((back != back) & (array != array))) & ((cast < 0) == (array < 0))  # noqa: PLR0124 (NaN)
-    if target.kind == "f" and array.dtype.kind in "iu":
-        same &= cast < np.ldexp(
-            1.0, np.iinfo(array.dtype).bits - (array.dtype.kind == "i")
-        )  # rounded up beyond the type
     if ignored is not None:
         same |= ignored
     if not same.all():
@@ -230,6 +243,16 @@ def _with_rank(array: Array, wanted: list[Any]) -> Array:
     if 0 < len(wanted) == array.ndim - 1 and array.shape[-1] == 1:
         return array[..., 0]
     return array
+
+
+def _declared(value: onnx.ValueInfoProto, batch: int | str | None) -> Field:
+    dtype = {"object": "string"}.get(found := _TYPES.get(f"tensor({element_type(value)})", ""), found)
+    if not dtype:
+        msg = f"{value.name!r} is a {element_type(value)}, expected a tensor of numbers or text"
+        raise UnsupportedModelError(msg, remedy="convert without ZipMap, and cast bfloat16 to float inside the graph")
+    sizes = shape(value)
+    unknown = Field(name=value.name, dtype=dtype, shape=(BATCH,) * len(sizes or [BATCH]))
+    return unknown.replace(shape=_sizes(unknown, sizes, batch))
 
 
 def _sizes(field: Field, declared: list[int | str | None] | None, batch: int | str | None) -> tuple[int | str, ...]:

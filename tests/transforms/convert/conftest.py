@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import io
+import tempfile
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,14 +23,13 @@ from vitrify.runtimes.onnxruntime import OnnxRuntime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from vitrify.core.protocols import Written
 
 
 @dataclass
 class Memory:
-    """A sink that keeps what is written."""
+    """A sink that keeps what is written, and the files that it then holds."""
 
     files: dict[str, bytes] = field(default_factory=dict)
 
@@ -38,8 +39,20 @@ class Memory:
         yield stream
         self.files[name] = stream.getvalue()
 
-    def path(self, name: str, kind: str) -> contextlib.AbstractContextManager[Path]:
-        raise NotImplementedError
+    @contextlib.contextmanager
+    def path(self, name: str, kind: str) -> Iterator[Path]:
+        with tempfile.TemporaryDirectory() as folder:
+            yield Path(folder, "file")
+            self.files[name] = Path(folder, "file").read_bytes()
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted(self.files))
+
+    def read(self, name: str) -> bytes:
+        return self.files[name]
+
+    def map(self, name: str) -> memoryview:
+        return memoryview(self.files[name])
 
 
 @dataclass
@@ -112,6 +125,12 @@ def convert(subject):
         return Pair(written, proto, native, OnnxRuntime().wrap(proto, document), document)
 
     return run
+
+
+@pytest.fixture
+def memory():
+    """Return a sink and the files in one."""
+    return Memory()
 
 
 @pytest.fixture

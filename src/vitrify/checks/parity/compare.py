@@ -34,8 +34,7 @@ MAX_ELEMENTS = 4_000_000
 pictures of 224 x 224 x 3."""
 
 _TABLE = 2
-"""Dimensions of an output whose columns have sizes of their own; with more, or with a length that changes, all its
-elements share one."""
+"""Dimensions up to which an output is a table, each of whose columns has its own size."""
 
 _FEWEST = 16
 """Rows compared however large one row is."""
@@ -252,7 +251,7 @@ def bounds(
     """Return what applies to each floating-point output, from both models' answers to the samples."""
     fixed = all(isinstance(size, int) for field in signature.inputs for size in field.shape[1:])
     return {
-        name: tolerance.bound(array, got.get(name), columns=rowwise and fixed and array.ndim == _TABLE)
+        name: tolerance.bound(array, got.get(name), columns=rowwise and fixed and array.ndim <= _TABLE)
         for name, array in expected.items()
         if array.dtype.kind in "fc"
     }

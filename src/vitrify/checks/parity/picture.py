@@ -181,7 +181,7 @@ def _summary(figures: dict[str, Any]) -> str:
     if figures["kind"] != "float":
         return f"{failed}; exact"
     bound = figures["tolerance"]
-    return f"{failed}; largest relative error {_short(figures['relative']['max'])}; {bound['precision']}"
+    return f"{failed}; largest error {_short(figures['absolute']['max'])}; {bound['precision']}"
 
 
 def _forgiven(figures: dict[str, Any]) -> str:

@@ -86,12 +86,18 @@ class Tolerance:
         Args:
             expected: The source's answers to the samples.
             got: The candidate's, if it answered.
-            columns: Whether it is a table whose columns may be of different sizes; else one size is taken for all.
+            columns: Whether it is a table whose columns may be of different sizes. Else it is a tensor, each element
+                of which carries the rounding of sums over all others: its size is its largest element (the error
+                is relative in the maximum norm; Higham, section 6.2).
         """
         precision, why = _precision(expected, got)
         share = _DEFAULTS[precision]
-        lines = expected.reshape(len(expected), -1) if columns else expected.reshape(-1, 1)
-        atol = share * _magnitude(lines) if self.atol is None else np.array([self.atol])
+        if self.atol is not None:
+            atol = np.array([self.atol])
+        elif columns:
+            atol = share * _magnitude(expected.reshape(len(expected), -1))
+        else:
+            atol = share * _sizes(expected).max(keepdims=True, initial=0.0).reshape(1)
         return Bound(precision, why, share if self.rtol is None else self.rtol, atol)
 
     def details(self) -> dict[str, Any]:
@@ -122,9 +128,15 @@ def _fits_float32(values: NDArray[Any]) -> bool:
         return bool(np.array_equal(parts.astype(np.float32).astype(np.float64), parts, equal_nan=True))
 
 
+def _sizes(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the absolute values, zero for what is missing or infinite."""
+    sizes: NDArray[np.float64] = np.where(np.isfinite(values), np.abs(values), 0.0).astype(np.float64)
+    return sizes
+
+
 def _magnitude(expected: NDArray[Any]) -> NDArray[np.float64]:
     """Return the root mean square of each column; of a distribution, whose columns share their errors, one."""
-    sizes = np.where(np.isfinite(expected), np.abs(expected), 0.0).astype(np.float64)
+    sizes = _sizes(expected)
     columns = sizes.shape[1]
     real = expected.dtype.kind == "f"
     if columns > 1 and real and bool(np.all(expected >= 0)) and bool(np.all(np.abs(sizes.sum(axis=1) - 1) < _SUM)):

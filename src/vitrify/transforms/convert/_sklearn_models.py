@@ -67,11 +67,9 @@ def squared_distances(graph: Graph, x: Tensor, points: Array) -> Tensor:
     return graph.reduce("ReduceSum", graph.binary("Mul", apart, apart), 2)
 
 
-@converts("sklearn.KMeans", "sklearn.MiniBatchKMeans", "sklearn.BisectingKMeans")
+@converts("sklearn.KMeans", "sklearn.MiniBatchKMeans")
 def k_means(steps: Steps, model: Any, data: Data) -> Outcome:
     """The nearest centre; the distances for ``transform``."""
-    if type(model).__name__ == "BisectingKMeans":
-        refuse("walks down a hierarchy of centres", "use KMeans or MiniBatchKMeans")
     graph, x = steps.graph, matrix(steps.graph, data, FLOATS)
     squares = squared_distances(graph, x, model.cluster_centers_)
     nearest = graph.op("ArgMin", squares, dtype=I64, axis=1, keepdims=0)

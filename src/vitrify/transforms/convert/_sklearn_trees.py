@@ -111,31 +111,17 @@ def trees_embedding(steps: Steps, model: Any, data: Data) -> Outcome:
     return Outcome(features=graph.cast(graph.reduce("ReduceSum", hot, 1), F64))
 
 
-def _stages(model: Any, start: Array) -> tuple[list[Tree], Array]:
-    """Return every stage's trees, each with its own output column, and the start of the sum."""
-    stages, width = model.estimators_.shape
-    trees = []
-    for stage in range(stages):
-        for column in range(width):
-            member = model.estimators_[stage, column]
-            value = np.zeros((member.tree_.node_count, width))
-            value[:, column] = model.learning_rate * member.tree_.value[:, 0, 0]
-            trees.append(grown(member, value))
-    return trees, np.broadcast_to(np.asarray(start, np.float64), width)
-
-
 def _boosted(steps: Steps, model: Any, data: Data) -> Tensor:
     graph, x = steps.graph, matrix(steps.graph, data, F32)
+    trees = [grown(member, model.learning_rate * member.tree_.value) for member in model.estimators_.ravel()]
     if isinstance(model.init_, str) or type(model.init_).__name__ in {"DummyClassifier", "DummyRegressor"}:
         # The constant start is what the source itself computes for any row.
         start = model._raw_predict_init(np.zeros((1, model.n_features_in_), np.float32))[0]  # noqa: SLF001
-        trees, first = _stages(model, start)
-        return add_in_order(graph, trees, x, first)
+        return add_in_order(graph, trees, x, start, groups=model.estimators_.shape[1])
     if hasattr(model, "classes_"):
         refuse("starts from another classifier (init=)", "leave init at its default")
     outcome = steps.run(model.init_, x, "init_")
     assert outcome.prediction is not None
-    trees, _ = _stages(model, np.zeros(1))
     return add_in_order(graph, trees, x, graph.column(graph.cast(outcome.prediction, F64)))
 
 
@@ -175,9 +161,8 @@ def _histogram(steps: Steps, model: Any, data: Data) -> Tensor:
     start = np.ravel(model._baseline_prediction)  # noqa: SLF001
     trees = []
     for predictors in model._predictors:  # noqa: SLF001
-        for column, predictor in enumerate(predictors):
-            trees.append(_histogram_tree(predictor, column, len(predictors)))
-    return add_in_order(graph, trees, x, start)
+        trees += [_histogram_tree(predictor) for predictor in predictors]
+    return add_in_order(graph, trees, x, start, groups=len(start))
 
 
 def _categories_first(steps: Steps, columns: Any, data: Data) -> Tensor:
@@ -219,11 +204,9 @@ def _members(bits: Array) -> list[int]:
     return [32 * word + bit for word, value in enumerate(bits.tolist()) for bit in range(32) if value >> bit & 1]
 
 
-def _histogram_tree(predictor: Any, column: int, width: int) -> Tree:
+def _histogram_tree(predictor: Any) -> Tree:
     nodes = predictor.nodes
     leaf = nodes["is_leaf"].astype(bool)
-    value = np.zeros((len(nodes), width))
-    value[:, column] = nodes["value"]
     categorical = nodes["is_categorical"].astype(bool) & ~leaf
     members = {
         int(node): _members(predictor.raw_left_cat_bitsets[nodes["bitset_idx"][node]])
@@ -235,7 +218,7 @@ def _histogram_tree(predictor: Any, column: int, width: int) -> Tree:
         left=np.where(leaf, -1, nodes["left"].astype(np.int64)),
         right=np.where(leaf, -1, nodes["right"].astype(np.int64)),
         missing_left=nodes["missing_go_to_left"].astype(bool),
-        value=value,
+        value=nodes["value"].astype(np.float64).reshape(-1, 1),
         mode=np.where(categorical, int(Mode.MEMBER), int(Mode.LESS_OR_EQUAL)),
         members=members,
     )

@@ -118,10 +118,9 @@ class Steps:
                 return self._convert(estimator, data)
         except UnsupportedModelError as error:
             self._note(kind.__name__, error.message, error.remedy)
-        except Exception as error:  # noqa: BLE001 (an estimator's attributes may raise anything: unfitted, of another version)
-            self._note(
-                kind.__name__, f"{type(error).__name__}: {error}", "check that it was fitted by the installed version"
-            )
+        except Exception as error:  # noqa: BLE001 (attributes of an estimator, or skl2onnx, may raise anything)
+            remedy = "if it is fitted, by the installed version, then replace this step by one that converts"
+            self._note(kind.__name__, f"{type(error).__name__}: {error}", remedy)
         finally:
             self._place = outer
         return _STAND_IN

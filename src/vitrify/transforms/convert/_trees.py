@@ -102,23 +102,32 @@ def leaf_numbers(graph: Graph, trees: Sequence[Tree], x: Tensor) -> Tensor:
     return graph.op("Cast", answer, dtype=I64, to=7)
 
 
-def add_in_order(graph: Graph, trees: Sequence[Tree], x: Tensor, start: Array | Tensor | None) -> Tensor:
-    """Return ``start + tree 1 + tree 2 + ...``, added strictly in that order: (rows, outputs).
+def add_in_order(
+    graph: Graph, trees: Sequence[Tree], x: Tensor, start: Array | Tensor | None, *, groups: int = 1
+) -> Tensor:
+    """Return ``start + tree 1 + tree 2 + ...``, added strictly in that order: (rows, groups x values of a leaf).
 
     Args:
         graph: Where it is computed.
         trees: The ensemble.
         x: The features, in the type that the source compares in.
-        start: What the source starts from: (outputs,) or (rows, outputs); None for nothing.
+        start: What the source starts from: a constant for each column of the result, or (rows, columns); None for
+            nothing.
+        groups: The trees take turns in adding to so many sums of their own, such as one a class.
     """
-    width = trees[0].value.shape[1]
+    values_of_leaf = trees[0].value.shape[1]
+    width = groups * values_of_leaf
     total: Tensor | None = None
     if isinstance(start, Tensor):
         total = graph.reshape(start, -1, 1, width)
     elif start is not None and np.any(start != 0):
-        trees = [constant_tree(np.broadcast_to(start, width).astype(trees[0].value.dtype)), *trees]
-    for first in range(0, len(trees), _BLOCK):
-        values = leaf_values(graph, trees[first : first + _BLOCK], x)
+        constants = np.broadcast_to(start, width).astype(trees[0].value.dtype).reshape(groups, values_of_leaf)
+        trees = [*map(constant_tree, constants), *trees]
+    block = max(_BLOCK // groups, 1) * groups
+    for first in range(0, len(trees), block):
+        values = leaf_values(graph, trees[first : first + block], x)
+        if groups > 1:
+            values = graph.reshape(values, 0, -1, width)
         if total is not None:
             values = graph.concat([total, values])
         sums = graph.op("CumSum", values, np.array(1), dtype=values.dtype)

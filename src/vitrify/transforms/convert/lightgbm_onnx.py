@@ -99,7 +99,7 @@ class _Model:
 
     def _trees(self) -> list[Tree]:
         kinds: dict[int, set[int]] = {}
-        trees = [_tree(tree, index % self.width, self.width, kinds) for index, tree in enumerate(self._raw)]
+        trees = [_tree(tree, kinds) for tree in self._raw]
         for feature, found in kinds.items():
             if _ZERO in found:
                 if len(found) > 1:
@@ -134,12 +134,10 @@ def _numbers(tree: Mapping[str, str], key: str, dtype: Any) -> Array:
     return np.array([dtype(value) for value in tree.get(key, "").split()])
 
 
-def _tree(tree: Mapping[str, str], column: int, width: int, kinds: dict[int, set[int]]) -> Tree:
+def _tree(tree: Mapping[str, str], kinds: dict[int, set[int]]) -> Tree:
     """Return one tree: inner nodes first, then leaves; and note how each feature treats what is missing."""
     leaf_value = np.array([float(value) for value in tree["leaf_value"].split()])
     inner = len(leaf_value) - 1
-    value = np.zeros((inner + len(leaf_value), width))
-    value[inner:, column] = leaf_value
     end = np.full(len(leaf_value), -1)
 
     def children(key: str) -> Array:
@@ -162,7 +160,7 @@ def _tree(tree: Mapping[str, str], column: int, width: int, kinds: dict[int, set
         left=children("left_child"),
         right=children("right_child"),
         missing_left=np.append(left, pad).astype(bool),
-        value=value,
+        value=np.append(np.zeros(inner), leaf_value).reshape(-1, 1),
         mode=np.append(np.where(categorical, int(Mode.MEMBER), int(Mode.LESS_OR_EQUAL)), pad),
         members=_members(tree, threshold, categorical),
     )
@@ -187,7 +185,7 @@ def _members(tree: Mapping[str, str], threshold: Array, categorical: Array) -> d
 def _answer(steps: Steps, model: _Model, data: Data) -> Tensor:
     graph = steps.graph
     x = _prepared(graph, model, _input(graph, model, data))
-    raw = add_in_order(graph, model.trees, x, None)
+    raw = add_in_order(graph, model.trees, x, None, groups=model.width)
     if model.average:
         raw = graph.binary("Div", raw, float(model.rounds))
     return _transformed(graph, model, raw if model.width > 1 else graph.vector(raw))

@@ -7,6 +7,7 @@ Source: XGBoost's model schema, https://xgboost.readthedocs.io/en/stable/tutoria
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -92,10 +93,8 @@ class _Model:
         self.start = np.broadcast_to(margin, self.groups)
         weights = gradient["weight_drop"] if self.dart else [None] * count
         self.trees = [
-            _tree(tree, weight, int(group), self.start)
-            for tree, weight, group in zip(
-                forest["trees"][:count], weights[:count], forest["tree_info"][:count], strict=True
-            )
+            _tree(forest["trees"][place], weights[place], self.start[group])
+            for place, group in _in_turns(forest["tree_info"][:count])
         ]
 
     def _refuse(self, gradient: Mapping[str, Any]) -> None:
@@ -118,21 +117,30 @@ class _Model:
         return np.log(base) if self.objective in _EXPONENTIAL else base
 
 
-def _tree(tree: Mapping[str, Any], weight: float | None, group: int, start: Array) -> Tree:
+def _in_turns(groups: list[int]) -> list[tuple[int, int]]:
+    """Return the trees' places and groups so that the groups take turns; within a group the order stays."""
+    seen: Counter[int] = Counter()
+    keys = []
+    for place, group in enumerate(groups):
+        keys.append((seen[group], group, place))
+        seen[group] += 1
+    return [(place, group) for _, group, place in sorted(keys)]
+
+
+def _tree(tree: Mapping[str, Any], weight: float | None, start: np.float32) -> Tree:
     left = np.asarray(tree["left_children"], np.int64)
     conditions = np.asarray(tree["split_conditions"], F32)
-    value = np.zeros((len(left), len(start)), F32)
-    value[:, group] = conditions
+    value = conditions
     if weight is not None:
         # DART predicts each tree on top of the base score, takes that off again, and weighs what is left.
-        value[:, group] = ((conditions + start[group]) - start[group]) * np.float32(weight)
+        value = ((conditions + start) - start) * np.float32(weight)
     return Tree(
         feature=np.asarray(tree["split_indices"], np.int64),
         threshold=conditions,
         left=left,
         right=np.asarray(tree["right_children"], np.int64),
         missing_left=np.asarray(tree["default_left"], bool),
-        value=value,
+        value=value.reshape(-1, 1),
         mode=np.full(len(left), int(Mode.LESS)),
     )
 
@@ -144,7 +152,7 @@ def _outcome(steps: Steps, model: _Model, data: Data, *, missing: float, labels:
         # XGBoost compares in float32 too.
         is_missing = graph.compare("Equal", x, np.array(missing, F32))
         x = graph.where(is_missing, np.array(np.nan, x.dtype), x)
-    raw = add_in_order(graph, model.trees, x, model.start)
+    raw = add_in_order(graph, model.trees, x, model.start, groups=model.groups)
     answer = raw if model.groups > 1 else graph.vector(raw)
     return Outcome(prediction=_transformed(graph, model.objective, answer, labels=labels))
 
@@ -152,16 +160,28 @@ def _outcome(steps: Steps, model: _Model, data: Data, *, missing: float, labels:
 def _transformed(graph: Graph, objective: str, score: Tensor, *, labels: bool) -> Tensor:
     """Return what the objective makes of the score."""
     if objective in _LOGISTIC:
-        # As XGBoost writes it, with an exponential that is right to the last bit of float32.
-        power = graph.cast(graph.unary("Exp", graph.cast(graph.unary("Neg", score), F64)), F32)
+        power = _exp(graph, graph.unary("Neg", score))
         one = np.ones((), F32)
         return graph.binary("Div", one, graph.binary("Add", power, one))
     if objective in _EXPONENTIAL:
-        return graph.cast(graph.unary("Exp", graph.cast(score, F64)), F32)
+        return _exp(graph, score)
     if objective in _SOFTMAX:
         if objective == "multi:softmax" and labels:
             return graph.cast(graph.argmax(score), F32)
-        return graph.unary("Softmax", score, axis=1)
+        return _softmax(graph, score)
     if objective == "binary:hinge":
         return graph.cast(graph.compare("Greater", score, np.zeros((), F32)), F32)
     return score
+
+
+def _exp(graph: Graph, x: Tensor) -> Tensor:
+    """Return the exponential, right to the last bit of float32 as the C library's is."""
+    return graph.cast(graph.unary("Exp", graph.cast(x, F64)), F32)
+
+
+def _softmax(graph: Graph, score: Tensor) -> Tensor:
+    """Return the softmax as XGBoost adds it: terms in float32, their sum in double."""
+    largest = graph.reduce("ReduceMax", score, 1, keep=True)
+    terms = _exp(graph, graph.binary("Sub", score, largest))
+    total = graph.reduce("ReduceSum", graph.cast(terms, F64), 1, keep=True)
+    return graph.binary("Div", terms, graph.cast(total, F32))
