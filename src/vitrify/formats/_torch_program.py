@@ -37,13 +37,15 @@ def tensors(program: torch.export.ExportedProgram) -> dict[str, torch.Tensor]:
 
 
 def dump(program: torch.export.ExportedProgram) -> bytes:
-    """Return the graph as canonical JSON: the same for the same module."""
+    """Return the graph as canonical JSON: the same for the same module, whether or not it was being trained."""
     with quiet():
         artifact = serialize.serialize(
             program, serialize_state_dict=False, serialize_constants=False, serialize_example_inputs=False
         )
     graph, _ = audit(artifact.exported_program, where="the exported program")
     graph["graph_module"]["module_call_graph"] = graph["graph_module"]["module_call_graph"][:1]
+    for tensor in graph["graph_module"]["graph"]["tensor_values"].values():
+        tensor["requires_grad"] = False
     return json.dumps(graph, separators=(",", ":")).encode()
 
 

@@ -31,9 +31,16 @@ if TYPE_CHECKING:
 
 
 class FormatConformance:
-    """The promises of :class:`vitrify.core.protocols.Format`, as tests."""
+    """The promises of :class:`vitrify.core.protocols.Format`, as tests.
+
+    Attributes:
+        format: The plugin.
+        canonical: Whether a model that was read is written to the same bytes again. Say no, with the reason, where
+            the library's own writer does not.
+    """
 
     format: ClassVar[Format]
+    canonical: ClassVar[bool] = True
 
     def model(self) -> Any:
         """Return a live model; called again, an equal one."""
@@ -61,6 +68,8 @@ class FormatConformance:
 
     def test_a_model_that_was_read_is_written_as_it_was(self, tmp_path: Path) -> None:
         """Nothing is added or lost on the way."""
+        if not self.canonical:
+            pytest.skip("the library's own writer has no canonical form")
         first, written = self._write(self.model(), tmp_path / "a")
         loaded = self.format.read(first.files(), written.entry, Allow.of(written.names))
         second, again = self._write(loaded, tmp_path / "b")
@@ -91,16 +100,19 @@ class FormatConformance:
             assert set(caught.value.names) == set(written.names)
 
     def test_a_truncated_file_is_a_typed_error(self, tmp_path: Path) -> None:
-        """Never a crash, never a partial model."""
+        """Never a crash, never a partial model; only what means nothing, such as a last line end, may be missing."""
         sink, written = self._write(self.model(), tmp_path / "a")
         for name, path in sink.paths.items():
             whole = path.read_bytes()
             for end in sorted({0, 1, len(whole) // 3, len(whole) - 1} - {len(whole)}):
                 path.write_bytes(whole[:end])
-                with pytest.raises(VitrifyError):
-                    self.format.read(LocalFiles(sink.paths), written.entry, Allow.of(written.names))
+                try:
+                    read = self.format.read(LocalFiles(sink.paths), written.entry, Allow.of(written.names))
+                except VitrifyError:
+                    continue
+                assert end == len(whole) - 1, f"{name}: {end} of {len(whole)} bytes were taken for a model"
+                assert self.same(read, self.model())
             path.write_bytes(whole)
-            assert name in sink.files().names()
 
     def _write(self, model: Any, folder: Path) -> tuple[DirectorySink, Written]:
         folder.mkdir()
