@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from vitrify import containers
-from vitrify.core.catalog import Catalog, Row
+from vitrify.core.catalog import Catalog
 from vitrify.core.errors import SignatureError
+from vitrify.core.row import Row
 from vitrify.core.rows import BUILTIN
 from vitrify.core.signature import Field, Signature
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from vitrify.core.catalog import Catalog, Row, catalog
+from vitrify.core.catalog import Catalog, catalog
 from vitrify.core.errors import MissingDependencyError, UsageError
+from vitrify.core.row import Row
 from vitrify.core.rows import BUILTIN
 
 ROW = Row(kind="store", name="memory", target="acme.plugin:Memory")
@@ -106,7 +107,7 @@ def install(tmp_path, monkeypatch):
 
 
 PLUGIN = """
-from vitrify.core.catalog import Row
+from vitrify.core.row import Row
 
 class Memory:
     pass

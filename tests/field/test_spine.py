@@ -53,6 +53,7 @@ def test_f07_the_base_score_is_in_every_prediction(classes, base_score, rng, pro
     np.testing.assert_allclose(converted["probability"], native["probability"], atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_f08_what_float32_cannot_hold_is_rejected_and_the_sources_precision_is_taken_and_noted(rng, proven):
     X = rng.uniform(0, 100, size=(300, 3))
     model = GaussianProcessRegressor(alpha=1e-6).fit(X, X[:, 0])

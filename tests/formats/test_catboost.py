@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from vitrify.artifacts.local_files import LocalFiles
 from vitrify.core.errors import MalformedError, ModelError, UnsupportedModelError, UntrustedCodeError
 from vitrify.core.protocols import Allow
-from vitrify.formats import _catboost_model
+from vitrify.formats._boosters import catboost_model
 from vitrify.formats.catboost import MODEL, CatBoost
 
 FORMAT = CatBoost()
@@ -209,7 +209,7 @@ def replaced(whole, before, after):
 
 def trees(whole):
     size = struct.unpack_from("<I", whole, 4)[0]
-    return _catboost_model.Table.root(memoryview(whole)[8 : 8 + size]).table(1)
+    return catboost_model.Table.root(memoryview(whole)[8 : 8 + size]).table(1)
 
 
 @pytest.mark.parametrize("value", [-1, 10_000, 2**31 - 1])
@@ -254,4 +254,4 @@ def test_every_truncation_of_the_trees_is_refused(saved):
 def test_no_bytes_make_the_parser_do_anything_but_parse_or_refuse(content, size):
     for announced in (len(content), size):
         with pytest.raises(MalformedError, match="test"):
-            _catboost_model.parse(memoryview(b"CBM1" + struct.pack("<I", announced) + content), where="test")
+            catboost_model.parse(memoryview(b"CBM1" + struct.pack("<I", announced) + content), where="test")

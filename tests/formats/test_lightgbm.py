@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from vitrify.artifacts.local_files import LocalFiles
 from vitrify.core.errors import MalformedError, ModelError, UnsupportedModelError, UntrustedCodeError
 from vitrify.core.protocols import Allow
-from vitrify.formats import _lightgbm_model
+from vitrify.formats._boosters import lightgbm_model
 from vitrify.formats.lightgbm import MODEL, LightGBM
 
 FORMAT = LightGBM()
@@ -306,4 +306,4 @@ def test_every_truncation_before_the_last_tree_ends_is_refused(saved):
 def test_no_text_makes_the_parser_do_anything_but_parse_or_refuse(content):
     data = f"tree\nversion=v4\n{content}\nTree=0\n{content}\nend of trees\n".encode(errors="replace")
     with pytest.raises(MalformedError, match="test"):
-        _lightgbm_model.parse(data, where="test")
+        lightgbm_model.parse(data, where="test")

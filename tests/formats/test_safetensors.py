@@ -17,8 +17,8 @@ from safetensors import torch as reference_torch
 
 from vitrify.core.errors import MalformedError, UnsupportedModelError
 from vitrify.core.protocols import Allow
-from vitrify.formats import _safetensors_write
-from vitrify.formats._safetensors_header import Tensor, encode, nbytes, parse
+from vitrify.formats._safetensors import write
+from vitrify.formats._safetensors.header import Tensor, encode, nbytes, parse
 from vitrify.formats.safetensors import Safetensors
 
 NUMPY = (
@@ -198,7 +198,7 @@ def test_writing_into_a_loaded_tensor_leaves_the_file_alone(files_and_sink):
 
 
 def test_a_large_dict_becomes_shards_of_about_equal_size(files_and_sink, monkeypatch):
-    monkeypatch.setattr(_safetensors_write, "SHARD", 4000)
+    monkeypatch.setattr(write, "SHARD", 4000)
     state = {f"t{i:02d}": torch.full((100,), float(i)) for i in range(32)} | {"big": torch.ones(3000), "tie": None}
     state["tie"] = state["t00"]
     written, place = save(state, files_and_sink)
@@ -218,8 +218,8 @@ def test_a_large_dict_becomes_shards_of_about_equal_size(files_and_sink, monkeyp
 
 
 def test_shards_are_written_at_the_same_time(files_and_sink, monkeypatch):
-    monkeypatch.setattr(_safetensors_write, "SHARD", 100)
-    monkeypatch.setattr(_safetensors_write.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(write, "SHARD", 100)
+    monkeypatch.setattr(write.os, "cpu_count", lambda: 2)
     place = files_and_sink()
     together = threading.Barrier(2, timeout=20)
     original = place.sink.open

@@ -10,15 +10,16 @@ from hypothesis import strategies as st
 
 from vitrify import containers
 from vitrify.core.errors import MalformedError
-from vitrify.formats import _torch_program, _torch_trace
-from vitrify.formats._torch_audit import audit
+from vitrify.formats._torch import program as torch_program
+from vitrify.formats._torch import trace
+from vitrify.formats._torch.audit import audit
 
 
 @pytest.fixture(scope="module")
 def program():
     model = torch.nn.Linear(2, 2).eval()
-    traced = _torch_trace.trace(model, containers.example(torch.randn(2, 2)))
-    return json.loads(_torch_program.dump(traced.program))
+    traced = trace.trace(model, containers.example(torch.randn(2, 2)))
+    return json.loads(torch_program.dump(traced.program))
 
 
 def graph_of(program):
@@ -132,7 +133,7 @@ def test_a_program_with_any_text_replaced_is_read_or_refused_with_our_error(prog
     try:
         graph, foreign = audit(json.dumps(changed).encode(), where="x")
         assert not foreign
-        loaded = _torch_program.load(graph, weights, where="x")
+        loaded = torch_program.load(graph, weights, where="x")
     except MalformedError:
         return
     assert isinstance(loaded, torch.export.ExportedProgram)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from vitrify.artifacts.local_files import LocalFiles
 from vitrify.core.errors import MalformedError, ModelError, UnsupportedModelError, UntrustedCodeError
 from vitrify.core.protocols import Allow
-from vitrify.formats import _ubjson
+from vitrify.formats._boosters import ubjson
 from vitrify.formats.xgboost import MODEL, XGBoost
 
 ROWS = 120
@@ -307,7 +307,7 @@ def test_every_truncation_is_refused(saved):
 @given(st.binary(max_size=60))
 def test_no_bytes_make_the_ubjson_reader_do_anything_but_read_or_refuse(content):
     with contextlib.suppress(MalformedError):
-        _ubjson.parse(b"{" + content, where="test")
+        ubjson.parse(b"{" + content, where="test")
 
 
 @pytest.mark.parametrize(
@@ -325,4 +325,4 @@ def test_no_bytes_make_the_ubjson_reader_do_anything_but_read_or_refuse(content)
 )
 def test_counts_lengths_and_depths_of_ubjson_are_bounded(content):
     with pytest.raises(MalformedError):
-        _ubjson.parse(content, where="test")
+        ubjson.parse(content, where="test")

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from vitrify.core.catalog import Row
 from vitrify.core.errors import UnsupportedModelError, UsageError
+from vitrify.core.row import Row
 from vitrify.transforms.planner import plan
 
 

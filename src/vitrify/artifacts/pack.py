@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from vitrify.artifacts.local_files import LocalFiles
 from vitrify.artifacts.save import save
-from vitrify.core.catalog import Row, catalog
+from vitrify.core.catalog import catalog
 from vitrify.core.errors import UnsupportedModelError, UsageError
 from vitrify.core.protocols import Allow
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from vitrify.artifacts.artifact import Artifact
+    from vitrify.core.row import Row
     from vitrify.stores.oci_layout import OciLayout
 
 

@@ -9,7 +9,7 @@ from vitrify import containers, stores
 from vitrify.artifacts import golden
 from vitrify.artifacts.seal import Draft, seal
 from vitrify.core import reference
-from vitrify.core.catalog import Row, catalog
+from vitrify.core.catalog import catalog
 from vitrify.core.document import SCHEMA, Document
 from vitrify.core.errors import UnsupportedModelError, UsageError
 from vitrify.core.protocols import Declares
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from vitrify.artifacts.artifact import Artifact
     from vitrify.core.protocols import Example, Runtime, Written
+    from vitrify.core.row import Row
     from vitrify.stores.oci_layout import OciLayout
 
 

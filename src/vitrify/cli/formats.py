@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from vitrify.cli._options import json_option
+
+if TYPE_CHECKING:
+    from vitrify.core.row import Kind
 
 
 @click.command("formats")
@@ -14,7 +19,7 @@ def command(as_json: bool) -> None:
     from dataclasses import asdict
 
     from vitrify.cli._render import show_json, show_table
-    from vitrify.core.catalog import Kind, catalog
+    from vitrify.core.catalog import catalog
 
     kinds: tuple[Kind, ...] = ("format", "runtime", "transform", "check", "container", "store")
     if as_json:
@@ -28,7 +33,7 @@ def command(as_json: bool) -> None:
 
 
 def _where(row: object) -> str:
-    from vitrify.core.catalog import Row
+    from vitrify.core.row import Row
 
     assert isinstance(row, Row)
     if row.source:

@@ -35,8 +35,8 @@ from vitrify.core.protocols import Example
 from vitrify.core.signature import BATCH, Signature
 
 if TYPE_CHECKING:
-    from vitrify.core.catalog import Row
     from vitrify.core.protocols import Arrays
+    from vitrify.core.row import Row
     from vitrify.core.signature import Field
 
 __all__ = ["conform", "example", "from_arrays", "no_rows", "output_fields", "rows", "take", "to_arrays"]

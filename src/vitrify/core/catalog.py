@@ -1,74 +1,26 @@
 """The catalog: every plugin as a row of data. Nothing is imported before it is used.
 
 Built-in rows stand in :mod:`vitrify.core.rows`; a third party adds its own through an entry point in the group
-``vitrify.plugins`` whose object is a list of :class:`Row`.
+``vitrify.plugins`` whose object is a list of :class:`vitrify.core.row.Row`.
 """
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import warnings
-from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from vitrify.core.errors import MissingDependencyError, UsageError
-from vitrify.core.plan import FIDELITIES, Fidelity
+from vitrify.core.errors import UsageError
+from vitrify.core.plan import FIDELITIES
+from vitrify.core.rows import BUILTIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-Kind = Literal["format", "transform", "runtime", "check", "store", "container"]
+    from vitrify.core.row import Kind, Row
+
 GROUP = "vitrify.plugins"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """One plugin.
-
-    Attributes:
-        kind: Which extension point it fills.
-        name: Unique within its kind.
-        target: ``package.module:Class``, called without arguments when first used.
-        extra: The extra that brings its library: ``pip install 'vitrify[extra]'``.
-        requires: Modules that must be importable.
-        suffixes: File name endings, most specific first (formats).
-        types: Dotted names of the classes it handles, matched along the MRO (formats, runtimes, containers).
-        source: Format that it starts from (transforms).
-        destination: Format that it leads to (transforms).
-        fidelity: What it may change (transforms).
-        cost: Relative effort; the planner takes the cheapest road (transforms).
-        formats: Formats that it opens (runtimes).
-        summary: One line for people.
-    """
-
-    kind: Kind
-    name: str
-    target: str
-    extra: str | None = None
-    requires: tuple[str, ...] = ()
-    suffixes: tuple[str, ...] = ()
-    types: tuple[str, ...] = ()
-    source: str | None = None
-    destination: str | None = None
-    fidelity: Fidelity = "exact"
-    cost: int = 1
-    formats: tuple[str, ...] = ()
-    summary: str = ""
-
-    def installed(self) -> bool:
-        """Say whether the libraries it needs can be imported, without importing them."""
-        return all(_importable(module) for module in self.requires)
-
-    def load(self) -> Any:
-        """Return the plugin, made once a process.
-
-        Raises:
-            MissingDependencyError: A library is missing; the remedy is the install command.
-        """
-        return _load(self)
 
 
 class Catalog:
@@ -139,20 +91,4 @@ class Catalog:
 @cache
 def catalog() -> Catalog:
     """Return the process's catalog."""
-    from vitrify.core.rows import BUILTIN
-
     return Catalog(BUILTIN).with_plugins()
-
-
-@cache
-def _load(row: Row) -> Any:
-    if missing := [module for module in row.requires if not _importable(module)]:
-        package = f"vitrify[{row.extra}]" if row.extra else " ".join(missing)
-        msg = f"{row.kind} {row.name!r} needs {', '.join(missing)}, which is not installed"
-        raise MissingDependencyError(msg, remedy=f"pip install '{package}'")
-    module, _, name = row.target.partition(":")
-    return getattr(importlib.import_module(module), name)()
-
-
-def _importable(module: str) -> bool:
-    return importlib.util.find_spec(module.partition(".")[0]) is not None

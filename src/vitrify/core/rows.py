@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vitrify.core.catalog import Row
+from vitrify.core.row import Row
 
 _FORMATS = (
     Row(
@@ -155,9 +155,23 @@ _TRANSFORMS = tuple(
     )
     for source, module, cls, extra, requires, summary in (
         ("skops", "sklearn_onnx", "SklearnToOnnx", "sklearn", ("sklearn", "skl2onnx"), "in the source's own precision"),
-        ("xgboost", "xgboost_onnx", "XGBoostToOnnx", "xgboost", ("xgboost", "onnxmltools"), "trees in float32"),
-        ("lightgbm", "lightgbm_onnx", "LightGBMToOnnx", "lightgbm", ("lightgbm", "onnxmltools"), "trees in float64"),
-        ("catboost", "catboost_onnx", "CatBoostToOnnx", "catboost", ("catboost",), "CatBoost's own writer"),
+        (
+            "xgboost",
+            "xgboost_onnx",
+            "XGBoostToOnnx",
+            "xgboost",
+            ("xgboost",),
+            "casts to float32 as XGBoost does",
+        ),
+        ("lightgbm", "lightgbm_onnx", "LightGBMToOnnx", "lightgbm", ("lightgbm",), "trees in float64"),
+        (
+            "catboost",
+            "catboost_onnx",
+            "CatBoostToOnnx",
+            "catboost",
+            ("catboost",),
+            "casts to float32, adds in float64",
+        ),
         ("torch-export", "torch_onnx", "TorchToOnnx", "torch", ("torch", "onnxscript"), "the dynamo exporter"),
     )
 )

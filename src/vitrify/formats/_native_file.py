@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from vitrify.core.document import DOCUMENT, GOLDEN
 from vitrify.core.errors import MalformedError
-from vitrify.formats._wrapper import STATE
+from vitrify.formats._boosters.wrapper import STATE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

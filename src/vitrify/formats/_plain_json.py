@@ -75,7 +75,7 @@ def decode(value: Any, *, where: str) -> Any:
     """
     try:
         return _decode(value, _LEVELS * MAX_DEPTH)
-    except (ValueError, TypeError, KeyError, OverflowError, AttributeError) as error:
+    except (ValueError, TypeError, LookupError, OverflowError, AttributeError) as error:
         msg = f"{where}: a value that no Vitrify wrote ({error})"
         raise MalformedError(msg) from error
 

@@ -8,8 +8,9 @@ import msgspec
 
 from vitrify.core.errors import MalformedError, ModelError
 from vitrify.core.protocols import Written
-from vitrify.formats import _catboost_model, _native_file
-from vitrify.formats._wrapper import Wrapper
+from vitrify.formats import _native_file
+from vitrify.formats._boosters import catboost_model
+from vitrify.formats._boosters.wrapper import Wrapper
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,13 +42,13 @@ class CatBoost:
 
     def detect(self, path: Path) -> bool:
         """Say whether a file is a binary model of CatBoost."""
-        return _native_file.head(path).startswith(_catboost_model.MAGIC)
+        return _native_file.head(path).startswith(catboost_model.MAGIC)
 
     def describe(self, files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Return trees, objective, features, classes and parameters; CatBoost is not needed."""
         del entry
         name = _native_file.find(files, (".cbm",))
-        model = _catboost_model.parse(files.map(name), where=name)
+        model = catboost_model.parse(files.map(name), where=name)
         restored = _WRAPPER.read(files)
         attributes = restored.attributes if restored else {}
         return {
@@ -89,7 +90,7 @@ class CatBoost:
         import catboost
 
         name = _native_file.find(files, (".cbm",))
-        _catboost_model.parse(files.map(name), where=name)
+        catboost_model.parse(files.map(name), where=name)
         restored = _WRAPPER.read(files)
         cls = _WRAPPER.find_class(restored, (catboost.CatBoost,), allow) if restored else catboost.CatBoost
         model = cls.__new__(cls)
@@ -103,7 +104,7 @@ class CatBoost:
         return model
 
 
-def _noted(model: _catboost_model.CatBoostModel, name: str, *keys: str) -> Any:
+def _noted(model: catboost_model.CatBoostModel, name: str, *keys: str) -> Any:
     """Return a part of what the training wrote down as JSON; None where it is not there."""
     try:
         note = msgspec.json.decode(model.info.get(name, "null"))

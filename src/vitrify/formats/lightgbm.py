@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from vitrify.core.errors import MalformedError, ModelError, UnsupportedModelError
 from vitrify.core.protocols import Written
 from vitrify.core.report import Finding
-from vitrify.formats import _lightgbm_model, _native_file
-from vitrify.formats._wrapper import Wrapper
+from vitrify.formats import _native_file
+from vitrify.formats._boosters import lightgbm_model
+from vitrify.formats._boosters.wrapper import Wrapper
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,13 +40,13 @@ class LightGBM:
 
     def detect(self, path: Path) -> bool:
         """Say whether a file is a text model of LightGBM."""
-        return _lightgbm_model.is_lightgbm(_native_file.head(path))
+        return lightgbm_model.is_lightgbm(_native_file.head(path))
 
     def describe(self, files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Return trees, objective, features, classes and parameters; LightGBM is not needed."""
         del entry
         name = _native_file.find(files, (".txt",))
-        model = _lightgbm_model.parse(files.read(name), where=name)
+        model = lightgbm_model.parse(files.read(name), where=name)
         restored = _WRAPPER.read(files)
         attributes = restored.attributes if restored else {}
         labels = attributes.get("_classes")
@@ -98,7 +99,7 @@ class LightGBM:
 
         name = _native_file.find(files, (".txt",))
         data = files.read(name)
-        _lightgbm_model.parse(data, where=name)
+        lightgbm_model.parse(data, where=name)
         restored = _WRAPPER.read(files)
         if restored is None:
             return _load(Booster, data, name)
@@ -120,7 +121,7 @@ def _text(booster: Any) -> bytes:
     problem = "cannot be written as JSON, as LightGBM's text wants it"
     try:
         data: bytes = booster.model_to_string(num_iteration=_ALL_ITERATIONS).encode()
-        kept = _lightgbm_model.categories(data) == booster.pandas_categorical
+        kept = lightgbm_model.categories(data) == booster.pandas_categorical
     except (TypeError, ValueError) as error:
         kept, problem = False, f"{problem} ({error})"
     if not kept:

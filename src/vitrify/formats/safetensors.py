@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from vitrify.core.errors import UnsupportedModelError
 from vitrify.core.protocols import Written
-from vitrify.formats._safetensors_header import MAX_HEADER
-from vitrify.formats._safetensors_read import describe_tensors, read_tensors
-from vitrify.formats._safetensors_write import write_tensors
+from vitrify.formats._safetensors.header import MAX_HEADER
+from vitrify.formats._safetensors.read import describe_tensors, read_tensors
+from vitrify.formats._safetensors.write import write_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

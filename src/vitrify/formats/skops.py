@@ -71,10 +71,8 @@ class Skops:
             msg = f"this {type(model).__name__} holds what a .skops file cannot keep"
             remedy = "change these parts, or save with format='pickle', which is code and has to be allowed when loaded"
             raise UnsupportedModelError(msg, problems=capture.problems, remedy=remedy)
-        with sink.open(FILE, "weight") as stream:
-            packer = Packer(stream)
+        with sink.open(FILE, "weight") as stream, Packer(stream) as packer:
             node.write(root, packer)
-            packer.close()
         names = audit.names(root, where=FILE)
         return Written(entry={"versions": _versions(names)}, names=_trust.untrusted(names))
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from vitrify.core.errors import UnsupportedModelError, UsageError
 from vitrify.core.protocols import Written
-from vitrify.formats import _torch_program, _torch_trace
-from vitrify.formats._safetensors_read import read_tensors
-from vitrify.formats._safetensors_write import write_tensors
-from vitrify.formats._torch_archive import is_archive, read_archive
-from vitrify.formats._torch_audit import audit
+from vitrify.formats._safetensors.read import read_tensors
+from vitrify.formats._safetensors.write import write_tensors
+from vitrify.formats._torch import program, trace
+from vitrify.formats._torch.archive import is_archive, read_archive
+from vitrify.formats._torch.audit import audit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,10 +76,10 @@ class TorchExport:
             msg = f"a PyTorch module called with {example.signature.container} data"
             raise UnsupportedModelError(msg, remedy="give tensors as the example: one, a tuple, or a dict by name")
         training = any(module.training for module in model.modules())
-        traced = _torch_trace.trace(model, example)
-        text = _torch_program.dump(traced.program)
+        traced = trace.trace(model, example)
+        text = program.dump(traced.program)
         _, foreign = audit(text, where=PROGRAM)
-        weights, notes = write_tensors(_torch_program.tensors(traced.program), sink)
+        weights, notes = write_tensors(program.tensors(traced.program), sink)
         with sink.open(PROGRAM, "weight.config") as stream:
             stream.write(text)
         notes = (*traced.notes, *notes)
@@ -106,7 +106,7 @@ def read_program(files: Files, entry: Mapping[str, Any], allow: Allow) -> torch.
     name, text, weights = _parts(files, entry)
     graph, foreign = audit(text, where=name)
     allow.require(foreign, what=name)
-    return _torch_program.load(graph, weights, where=name)
+    return program.load(graph, weights, where=name)
 
 
 def _parts(files: Files, entry: Mapping[str, Any]) -> tuple[str, bytes, dict[str, torch.Tensor]]:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from vitrify.core.errors import MalformedError, ModelError
 from vitrify.core.protocols import Written
-from vitrify.formats import _native_file, _xgboost_model
-from vitrify.formats._wrapper import Wrapper
+from vitrify.formats import _native_file
+from vitrify.formats._boosters import xgboost_model
+from vitrify.formats._boosters.wrapper import Wrapper
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,13 +37,13 @@ class XGBoost:
 
     def detect(self, path: Path) -> bool:
         """Say whether a file is a model of XGBoost, UBJSON or JSON."""
-        return _xgboost_model.is_xgboost(_native_file.head(path))
+        return xgboost_model.is_xgboost(_native_file.head(path))
 
     def describe(self, files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Return trees, objective, features, classes and parameters; XGBoost is not needed."""
         del entry
         name = _native_file.find(files, (".ubj", ".json"))
-        model = _xgboost_model.parse(files.map(name), where=name)
+        model = xgboost_model.parse(files.map(name), where=name)
         restored = _WRAPPER.read(files)
         attributes = restored.attributes if restored else {}
         return {
@@ -91,7 +92,7 @@ class XGBoost:
 
         name = _native_file.find(files, (".ubj", ".json"))
         data = files.read(name)
-        _xgboost_model.parse(data, where=name)
+        xgboost_model.parse(data, where=name)
         restored = _WRAPPER.read(files)
         if restored is None:
             return _load(Booster(), data, name)

@@ -7,7 +7,8 @@ What the entry says, as converters write it:
 * ``outputs``: signature output to graph output;
 * ``casts``: signature output to the element type that is given back, where the graph's own is another (labels that
   were bool or text in the source);
-* ``missing_text``: the text that stands for None and NaN in the graph; without it, missing text is refused.
+* ``missing_text``: the texts that stand for None (``none``) and NaN (``nan``) in the graph, or one text for both;
+  without it, missing text is refused.
 
 A vector of rows is fed as a matrix of one column where the graph asks for that, and the other way round. Values are
 cast to the graph's types only where none changes; but integers round where the graph takes floats, as the source's
@@ -175,7 +176,7 @@ def _matched(names: Mapping[str, str], values: Mapping[str, Any], fields: list[s
     return {name: values[graph_name] for name, graph_name in names.items()}
 
 
-def _fed(array: Array, wanted: str, *, name: str, missing_text: str | None) -> Array:
+def _fed(array: Array, wanted: str, *, name: str, missing_text: str | dict[str, str] | None) -> Array:
     """Return an array in the graph's element type.
 
     Raises:
@@ -216,7 +217,7 @@ def _lossless(array: Array, target: np.dtype[Any], name: str, ignored: Array | N
     return cast
 
 
-def _text(array: Array, *, name: str, missing_text: str | None) -> Array:
+def _text(array: Array, *, name: str, missing_text: str | dict[str, str] | None) -> Array:
     """Return text without missing values.
 
     Raises:
@@ -229,7 +230,9 @@ def _text(array: Array, *, name: str, missing_text: str | None) -> Array:
         if missing_text is None:
             msg = f"{name}: {missing.sum()} missing value(s), and text in this graph cannot be missing"
             raise SignatureError(msg, remedy="fill them before predicting, or use the model in its own format")
-        values = np.where(missing, missing_text, values)
+        marks = missing_text if isinstance(missing_text, dict) else {"none": missing_text, "nan": missing_text}
+        none = np.fromiter((value is None for value in values.flat), bool, values.size).reshape(values.shape)
+        values = np.where(missing, np.where(none, marks["none"], marks["nan"]).astype(object), values)
     if wrong := [value for value in values.flat if not isinstance(value, str)]:
         msg = f"{name}: {wrong[0]!r} given, and the graph takes text"
         raise SignatureError(msg, remedy="convert the column to text")

@@ -11,7 +11,7 @@ import torch
 
 from vitrify import containers
 from vitrify.core.errors import UsageError
-from vitrify.formats._torch_call import arguments, evaluated, outputs_by_name
+from vitrify.formats._torch.call import arguments, evaluated, outputs_by_name
 from vitrify.formats.torch_export import TorchExport
 from vitrify.runtimes.session import BaseSession
 

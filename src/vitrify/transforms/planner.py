@@ -5,12 +5,14 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING, Any
 
-from vitrify.core.catalog import Row, catalog
+from vitrify.core.catalog import catalog
 from vitrify.core.errors import UnsupportedModelError
 from vitrify.core.plan import FIDELITIES, Fidelity, Plan, Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from vitrify.core.row import Row
 
 
 def plan(

@@ -156,6 +156,8 @@ def test_a_category_becomes_the_same(name, missing, table, labels, convert):
     odd["age"] = 77
     odd["narrow"] = np.float32(-0.0)
     odd.loc[1::2, "colour"] = "zzz"
+    odd.loc[2::5, "colour"] = None
+    odd.loc[3::5, "colour"] = np.nan
     pair = convert(model, frame)
     for rows in (frame, odd):
         pair.agree(rows, ulps=0)

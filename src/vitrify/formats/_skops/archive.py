@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, BinaryIO
 from vitrify.formats._malformed import refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+    from types import TracebackType
+    from typing import Self
 
 Buffer = bytes | bytearray | memoryview
 
@@ -28,11 +30,25 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, ValueError, EOFError, O
 
 
 class Packer:
-    """Writes members one after the other, never going back, so that the stream can be hashed on the way."""
+    """Writes members one after the other, never going back, so that the stream can be hashed on the way.
+
+    Used in a ``with`` block: its end writes the central directory, an exception in it writes nothing more.
+    """
 
     def __init__(self, stream: BinaryIO) -> None:
         """Write to ``stream``, which stays open."""
-        self._zip = zipfile.ZipFile(_Forward(stream), mode="w")
+        self._stream = _Forward(stream)
+        self._zip = zipfile.ZipFile(self._stream, mode="w")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._stream.write = len  # zipfile writes when it is collected, whatever has happened
+        self._zip.close()
 
     def add(self, name: str, chunks: Iterable[Buffer]) -> None:
         """Write one member, stored; its date is always 1980-01-01."""
@@ -43,10 +59,6 @@ class Packer:
         with self._zip.open(info, "w") as member:
             for part in parts:
                 member.write(part)
-
-    def close(self) -> None:
-        """Write the central directory."""
-        self._zip.close()
 
 
 class Archive:
@@ -127,7 +139,7 @@ class _Forward:
     """A stream that cannot seek: zipfile then writes the same bytes whatever stands behind it."""
 
     def __init__(self, stream: BinaryIO) -> None:
-        self.write = stream.write
+        self.write: Callable[[Buffer], int] = stream.write
         self.flush = stream.flush
         self.close = stream.close
 

@@ -93,10 +93,9 @@ def encode_sparse(matrix: Any) -> Buffer:
     if not hasattr(matrix, "getformat"):  # only the older matrix classes have it
         arrays["_is_array"] = np.array(True)  # noqa: FBT003 (the value that scipy writes)
     stream = io.BytesIO()
-    packer = Packer(stream)
-    for name, array in arrays.items():
-        packer.add(f"{name}.npy", encode(array))
-    packer.close()
+    with Packer(stream) as packer:
+        for name, array in arrays.items():
+            packer.add(f"{name}.npy", encode(array))
     return stream.getvalue()
 
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 FLOATS: Literal["floats"] = "floats"
 """Wanted type: single and double precision as they are, all else as double (``FLOAT_DTYPES``)."""
 
-MISSING_TEXT = "\ue000missing"
-"""What stands for None and NaN among text, as ONNX has no missing text; it starts with a private-use character."""
+NONE_TEXT, NAN_TEXT = "\ue000none", "\ue000nan"
+"""What stands for None and for NaN among text, as ONNX has no missing text; private-use characters come first."""
 
 Wanted = np.dtype[Any] | Literal["floats"] | None
 """A type; ``FLOATS``; or None for whatever the values promote to."""

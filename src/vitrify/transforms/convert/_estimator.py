@@ -8,7 +8,7 @@ from vitrify.core.catalog import catalog
 from vitrify.core.errors import UnsupportedModelError, UsageError
 from vitrify.core.protocols import Written
 from vitrify.core.report import Finding
-from vitrify.transforms.convert._data import MISSING_TEXT
+from vitrify.transforms.convert._data import NAN_TEXT, NONE_TEXT
 from vitrify.transforms.convert._graph import TEXT, Graph, Precision, onnx_type
 from vitrify.transforms.convert._model import opset_of, to_model
 from vitrify.transforms.convert._ports import Ports, declare_inputs, declare_outputs
@@ -104,7 +104,7 @@ class _Conversion:
             "precision": self._precision,
         }
         if any(value.type.tensor_type.elem_type == onnx_type(TEXT) for value in self._graph.inputs):
-            entry["missing_text"] = MISSING_TEXT
+            entry["missing_text"] = {"none": NONE_TEXT, "nan": NAN_TEXT}
         return entry
 
 

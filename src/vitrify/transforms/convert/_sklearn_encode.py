@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vitrify.transforms.convert._data import MISSING_TEXT, Column, Data, columns
+from vitrify.transforms.convert._data import NAN_TEXT, NONE_TEXT, Column, Data, columns
 from vitrify.transforms.convert._graph import F32, F64, I64, ML, TEXT, Array, Graph, Tensor
 from vitrify.transforms.convert._steps import Outcome, Steps, converts, refuse
 
@@ -80,9 +80,6 @@ def category_index(graph: Graph, column: Column, categories: Sequence[Any] | Arr
         refuse(f"column {column.key!r} holds {kinds}", "save the model with the example it was fitted on")
     if tensor.dtype == TEXT:
         keys = np.array([_text(column, value) for value in values.tolist()], object)
-        if len(set(keys.tolist())) < len(keys):
-            msg = f"column {column.key!r} has None and NaN as two categories, which the graph cannot tell apart"
-            refuse(msg, "make missing text one of them before fitting")
         return lookup(graph, tensor, keys, np.arange(len(keys)), len(keys))
     target = np.result_type(tensor.dtype, values.dtype)
     target = target if target in {F32, F64} else I64
@@ -91,7 +88,7 @@ def category_index(graph: Graph, column: Column, categories: Sequence[Any] | Arr
 
 def _text(column: Column, value: Any) -> str:
     if value is None or value != value:  # noqa: PLR0124 (NaN)
-        return MISSING_TEXT
+        return NONE_TEXT if value is None else NAN_TEXT
     if not isinstance(value, str):
         msg = f"column {column.key!r} has a category {value!r} among text"
         refuse(msg, "make the column all text or all numbers before fitting")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vitrify.transforms.convert._data import FLOATS, MISSING_TEXT, Data, matrix
+from vitrify.transforms.convert._data import FLOATS, NAN_TEXT, NONE_TEXT, Data, matrix
 from vitrify.transforms.convert._graph import BOOL, F32, F64, TEXT, Array, Graph, Tensor
 from vitrify.transforms.convert._steps import Outcome, Steps, converts, refuse
 
@@ -257,7 +257,8 @@ def is_missing(graph: Graph, x: Tensor, marker: Any) -> Tensor:
     """Return where a value is what a scikit-learn step calls missing."""
     nothing = marker is None or marker != marker or type(marker).__name__ == "NAType"  # noqa: PLR0124 (NaN)
     if x.dtype == TEXT:
-        return graph.compare("Equal", x, np.array(MISSING_TEXT if nothing else marker, TEXT))
+        text = (NONE_TEXT if marker is None else NAN_TEXT) if nothing else marker
+        return graph.compare("Equal", x, np.array(text, TEXT))
     if not nothing:
         return graph.compare("Equal", x, np.asarray(marker, x.dtype))
     if x.dtype in {F32, F64}:

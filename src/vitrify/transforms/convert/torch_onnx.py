@@ -16,7 +16,7 @@ import torch
 from vitrify.core.errors import UnsupportedModelError, UsageError
 from vitrify.core.protocols import Written
 from vitrify.core.report import Finding
-from vitrify.formats._torch_quiet import quiet
+from vitrify.formats._torch.quiet import quiet
 from vitrify.formats.onnx import Onnx
 from vitrify.formats.torch_export import read_program
 from vitrify.transforms.convert._float32 import to_float32

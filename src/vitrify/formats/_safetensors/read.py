@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vitrify.core.errors import MalformedError, MissingDependencyError
-from vitrify.formats._safetensors_header import DTYPES, Header, Tensor, parse
-from vitrify.formats._safetensors_write import EXTRAS
+from vitrify.formats._safetensors.header import DTYPES, Header, Tensor, parse
+from vitrify.formats._safetensors.write import EXTRAS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from vitrify.core.errors import ModelError, UnsupportedModelError, VitrifyError
-from vitrify.formats._torch_call import arguments, evaluated, outputs_by_name, plain
-from vitrify.formats._torch_quiet import quiet
+from vitrify.formats._torch.call import arguments, evaluated, outputs_by_name, plain
+from vitrify.formats._torch.quiet import quiet
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from vitrify.core.errors import MalformedError
-from vitrify.formats import _tree_nodes, _ubjson
+from vitrify.formats._boosters import tree_nodes, ubjson
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,7 +77,7 @@ def parse(data: bytes | memoryview, *, where: str) -> XGBoostModel:
         MalformedError: It is no model of XGBoost, or one whose prediction would leave its own memory or never end.
     """
     try:
-        raw = _ubjson.parse(data, where=where) if bytes(data[:2]) == b"{L" else msgspec.json.decode(data)
+        raw = ubjson.parse(data, where=where) if bytes(data[:2]) == b"{L" else msgspec.json.decode(data)
         model = _model(raw)
         _check_booster(raw["learner"]["gradient_booster"], model, raw["learner"], where)
     except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError, RecursionError) as error:
@@ -148,7 +148,7 @@ def _check_tree(tree: dict[str, Any], features: int, where: str) -> None:
     _expect(all(len(tree[name]) == count for name in _OF_NODE), where, "one value a node")
     split = left != _NONE
     _expect(bool(np.all((left[split] >= 0) & (right[split] >= 0))), where, "two children or none")
-    _tree_nodes.check(np.where(split, left, -1), np.where(split, right, -1), where=where)
+    tree_nodes.check(np.where(split, left, -1), np.where(split, right, -1), where=where)
     parents, inner = _integers(tree["parents"]), np.flatnonzero(split)
     known = parents[0] in _NO_PARENT and np.array_equal(parents[left[inner]], inner)
     _expect(known and np.array_equal(parents[right[inner]], inner), where, "children that know their parent")

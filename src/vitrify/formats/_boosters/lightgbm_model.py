@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vitrify.core.errors import MalformedError
-from vitrify.formats import _tree_nodes
+from vitrify.formats._boosters import tree_nodes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -155,7 +155,7 @@ def _check_tree(tree: dict[str, bytes], features: int, where: str) -> None:
         _expect(_count(tree.get(name, b"")) in {0, leaves - 1}, where, f"one {name} a split")
     # A negative child is a leaf: -1 is leaf 0.
     _expect(bool(np.all(left >= -leaves)) and bool(np.all(right >= -leaves)), where, "leaves that exist")
-    _tree_nodes.check(left, right, where=where)
+    tree_nodes.check(left, right, where=where)
     _expect(_within(_integers(tree["split_feature"]), features), where, "splits on features that exist")
     _check_categories(tree, where)
 

@@ -15,8 +15,8 @@ from torch._export.serde import serialize
 
 from vitrify.core.errors import MalformedError, UnsupportedModelError
 from vitrify.core.report import Finding
-from vitrify.formats._torch_audit import audit
-from vitrify.formats._torch_quiet import quiet
+from vitrify.formats._torch.audit import audit
+from vitrify.formats._torch.quiet import quiet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

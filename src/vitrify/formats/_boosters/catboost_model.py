@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from vitrify.core.errors import MalformedError
-from vitrify.formats._flatbuffer import Table
+from vitrify.formats._boosters.flatbuffer import Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,7 +10,7 @@ import numpy as np
 
 from vitrify.core.errors import UnsupportedModelError
 from vitrify.core.report import Finding
-from vitrify.formats._safetensors_header import DTYPES, nbytes
+from vitrify.formats._safetensors.header import DTYPES, nbytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

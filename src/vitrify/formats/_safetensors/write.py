@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from vitrify.core.digest import CHUNK
 from vitrify.core.progress import track
-from vitrify.formats._safetensors_header import DTYPES, Tensor, encode
-from vitrify.formats._safetensors_source import Source, Sources, sources
+from vitrify.formats._safetensors.header import DTYPES, Tensor, encode
+from vitrify.formats._safetensors.source import Source, Sources, sources
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +38,7 @@ def write_tensors(tensors: Mapping[str, Any], sink: Sink) -> tuple[dict[str, Any
     """Write named arrays or named tensors.
 
     Returns:
-        The entry that :func:`vitrify.formats._safetensors_read.read_tensors` needs, and notes for people.
+        The entry that :func:`vitrify.formats._safetensors.read.read_tensors` needs, and notes for people.
 
     Raises:
         UnsupportedModelError: Something is no dense tensor of a known type; everything is listed before any work.

@@ -1,0 +1,1 @@
+"""The safetensors file: header, what can be written, writer and reader."""

@@ -1,0 +1,1 @@
+"""PyTorch programs: traced, audited, written and read without unpickling."""
