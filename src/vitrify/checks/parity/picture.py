@@ -29,6 +29,7 @@ h1 {{ font-size: 1.5rem }} h2 {{ font-size: 1.1rem; margin-top: 2rem }}
 table {{ border-collapse: collapse; font-size: .85rem; width: 100% }}
 th, td {{ text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #e3e7eb; vertical-align: top;
   overflow-wrap: anywhere }}
+th {{ white-space: nowrap }}
 .verdict {{ color: #fff; padding: .1rem .6rem; border-radius: .8rem; font-size: 1rem }}
 svg {{ max-width: 100%; height: auto }}
 """
@@ -181,7 +182,7 @@ def _summary(figures: dict[str, Any]) -> str:
     if figures["kind"] != "float":
         return f"{failed}; exact"
     bound = figures["tolerance"]
-    return f"{failed}; largest error {_short(figures['absolute']['max'])}; {bound['precision']}"
+    return f"{failed}; largest absolute error {_short(figures['absolute']['max'])}; {bound['precision']}"
 
 
 def _forgiven(figures: dict[str, Any]) -> str:
