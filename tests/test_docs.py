@@ -39,6 +39,14 @@ def test_an_example_runs(example, tmp_path):
     run(example, tmp_path)
 
 
+@pytest.mark.slow
+def test_the_documentation_builds_without_a_warning(tmp_path):
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path / "site"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "site" / "reference" / "python" / "index.html").exists()
+
+
 def test_no_page_names_this_machine():
     for page in PAGES:
         assert "/work/" not in page.read_text(encoding="utf-8")

@@ -145,7 +145,8 @@ def test_a_conversion_is_planned_proven_and_shown_with_its_picture(run, saved, r
     assert [step["transform"] for step in planned["plan"]["steps"]] == ["skops-to-onnx"]
     assert planned["problems"] == []
     page = tmp_path / "proof.html"
-    code, out, err = run("convert", "churn", "--to", "onnx", "--report", page)
+    tolerance = ("--rtol", "1e-6", "--rows", "500")
+    code, out, err = run("convert", "churn", "--to", "onnx", "--report", page, *tolerance)
     assert code == 0, err
     assert "sealed" in out
     assert "<svg" in page.read_text()

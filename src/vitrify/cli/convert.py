@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 @click.option("--opset", type=int, help="ONNX operator set; by default what the runtime at hand reads.")
 @click.option("--fidelity", type=click.Choice(("exact", "numeric", "lossy")), default="numeric", show_default=True)
 @click.option("--samples", metavar="DATA", help="Rows to compare on instead of the golden samples.")
+@click.option("--rtol", type=float, help="Relative tolerance; by default by element type.")
+@click.option("--atol", type=float, help="Absolute tolerance, in units of the output.")
+@click.option("--rows", type=int, help="Rows to compare, about.")
 @click.option("--report", type=click.Path(dir_okay=False), help="Write the proof as a page with its picture.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and what stands in its way; do nothing.")
 @allow_option
@@ -31,11 +34,16 @@ def command(
     report: str | None,
     dry_run: bool,
     samples: str | None,
+    rtol: float | None,
+    atol: float | None,
+    rows: int | None,
     store: str | None,
     as_json: bool,
     **options: Any,
 ) -> None:
     """Convert an artifact and prove that the result predicts the same; otherwise there is no result."""
+    from vitrify.checks.parity import Parity, Tolerance
+    from vitrify.checks.parity.compare import ROWS
     from vitrify.cli import _data
     from vitrify.cli._render import progress_bars, show_sealed
     from vitrify.core.errors import CheckFailedError
@@ -45,10 +53,11 @@ def command(
     if dry_run:
         _show_plan(reference, target, where, options, as_json=as_json)
         return
-    rows = _data.read(samples) if samples else None
+    gate = Parity(Tolerance(rtol, atol), ROWS if rows is None else rows)
     try:
         with progress_bars():
-            artifact = convert(reference, target, samples=rows, store=where, **options)
+            given = _data.read(samples) if samples else None
+            artifact = convert(reference, target, samples=given, checks=[gate], store=where, **options)
     except CheckFailedError as error:
         if report:
             _write_report(report, error.report)

@@ -30,7 +30,10 @@ def command(reference: str, store: str | None, as_json: bool) -> None:
         show_json(facts) if as_json else show_facts(_flat(facts))
         return
     artifact = open_artifact(reference, store=where)
-    about = catalog().load("format", artifact.document.format).describe(artifact.files, artifact.document.entry)
+    row = catalog().row("format", artifact.document.format)
+    about: dict[str, Any] = {"not described": f"needs {', '.join(row.requires)}: pip install 'vitrify[{row.extra}]'"}
+    if row.installed():
+        about = row.load().describe(artifact.files, artifact.document.entry)
     if as_json:
         evidence = [to_builtins(attestation) for attestation in artifact.attestations]
         show_json({**artifact_json(artifact), "content": about, "attestations": evidence})
