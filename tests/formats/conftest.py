@@ -6,39 +6,19 @@ import pickle
 import subprocess
 import sys
 import textwrap
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from vitrify.artifacts.local_files import LocalFiles
 from vitrify.core.protocols import Allow
+from vitrify.testing.directory import DirectorySink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
-    from vitrify.core.manifest import FileKind
+    from vitrify.artifacts.local_files import LocalFiles
     from vitrify.core.protocols import Format, Written
-
-
-class DirectorySink:
-    """The protocol ``Sink``; as in a store, blobs lie under other names than their own, and a name is written once."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.paths: dict[str, Path] = {}
-
-    @contextmanager
-    def path(self, name: str, kind: FileKind) -> Iterator[Path]:
-        assert name not in self.paths, f"{name} is written twice"
-        self.paths[name] = self.root / f"blob{len(self.paths)}"
-        yield self.paths[name]
-
-    @contextmanager
-    def open(self, name: str, kind: FileKind) -> Iterator[BinaryIO]:
-        with self.path(name, kind) as target, target.open("xb") as stream:
-            yield stream
 
 
 class FilesAndSink:
@@ -48,7 +28,7 @@ class FilesAndSink:
         self.sink = DirectorySink(root)
 
     def files(self) -> LocalFiles:
-        return LocalFiles(self.sink.paths)
+        return self.sink.files()
 
 
 @pytest.fixture
@@ -92,3 +72,18 @@ def elsewhere(tmp_path: Path) -> Callable[..., bytes]:
         return subprocess.run(command, capture_output=True, check=True).stdout
 
     return ask
+
+
+@pytest.fixture
+def same_bytes() -> Callable[..., None]:
+    """Assert that writing a booster twice, and writing what was read, give the same bytes."""
+
+    def check(model: Any, rows: Any, form: Format, saved: Callable[..., tuple[Written, LocalFiles, Any]]) -> None:
+        _, first, loaded = saved(form, model)
+        model.predict(rows)
+        _, second, _ = saved(form, model)
+        _, third, _ = saved(form, loaded)
+        assert first.names() == second.names() == third.names()
+        assert all(first.read(name) == second.read(name) == third.read(name) for name in first.names())
+
+    return check

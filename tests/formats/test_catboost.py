@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vitrify.artifacts.local_files import LocalFiles
-from vitrify.core.errors import MalformedError, ModelError, UnsupportedModelError, UntrustedCodeError
+from vitrify.core.errors import MalformedError, ModelError, UnsupportedModelError
 from vitrify.core.protocols import Allow
 from vitrify.formats._boosters import catboost_model
 from vitrify.formats.catboost import MODEL, CatBoost
@@ -155,22 +155,6 @@ def test_every_parameter_that_is_code_is_listed_at_once(saved):
 def test_a_model_that_was_never_fitted_is_refused(saved):
     with pytest.raises(ModelError, match="never fitted"):
         saved(FORMAT, catboost.CatBoostClassifier())
-
-
-def test_a_subclass_is_code_and_reads_only_when_allowed(saved, tmp_path, monkeypatch):
-    (tmp_path / "own_catboost.py").write_text(
-        "import catboost\n\nclass Own(catboost.CatBoostRegressor):\n"
-        "    def predict(self, X):\n        return super().predict(X) * 2\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    import own_catboost
-
-    model = own_catboost.Own(**TINY).fit(X, SUM)
-    written, files, loaded = saved(FORMAT, model)
-    assert written.names == ("own_catboost.Own",)
-    np.testing.assert_array_equal(model.predict(X), loaded.predict(X))
-    with pytest.raises(UntrustedCodeError, match=r"own_catboost\.Own"):
-        FORMAT.read(files, {}, Allow())
 
 
 def test_an_object_in_place_of_the_native_model_is_refused(saved):
