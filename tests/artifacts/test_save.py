@@ -183,6 +183,11 @@ def test_pickle_is_used_only_when_asked_for_and_is_marked_as_code(side_module):
     assert artifact.document.entry["code"] is True
 
 
+def test_a_function_that_is_an_object_of_its_librarys_own_is_kept_by_name():
+    artifact = vitrify.save(np.linalg.norm, "m", example=np.ones((2, 2)))
+    assert artifact.document.entry["object"] == "numpy.linalg:norm"
+
+
 def test_bare_weights_need_no_example_and_have_no_signature():
     artifact = vitrify.save({"w": np.arange(6.0).reshape(2, 3).T}, "w")
     assert artifact.document.signature is None

@@ -195,8 +195,8 @@ def test_weights_are_not_copied_when_loaded(files_and_sink):
 def test_outputs_of_any_container_have_names_and_need_no_class(make, names, files_and_sink):
     model = Returns(make)
     written, place = save(model, torch.randn(3, 2), files_and_sink)
-    assert list(written.entry["outputs"]) == names
-    assert set(map(tuple, written.entry["outputs"].values())) == {("batch", 2)}
+    assert written.entry["outputs"] == names
+    assert set(map(tuple, written.entry["shapes"].values())) == {("batch", 2)}
     back = TorchExport().read(place.files(), written.entry, Allow())(torch.ones(4, 2))
     assert isinstance(back, (torch.Tensor, tuple, dict))
     assert "tests" not in place.files().read("program.json").decode()
@@ -260,7 +260,7 @@ def test_more_dimensions_may_change_and_outputs_say_which(files_and_sink):
             return {"mean": x.mean(1), "twice": torch.cat([x, x], 1), "fixed": x[:1, 0]}
 
     written, place = save(Pool(), torch.randn(2, 2, 3), files_and_sink, dynamic={"x": {1: "length"}})
-    assert written.entry["outputs"] == {
+    assert written.entry["shapes"] == {
         "mean": ["batch", 3],
         "twice": ["batch", "2*length", 3],
         "fixed": [1, 3],

@@ -82,6 +82,8 @@ def _format_row(model: Any, name: str | None) -> Row:
         return catalog().row("format", name)
     if row := catalog().for_object("format", model):
         return row
+    if hasattr(model, "__qualname__"):  # some libraries' functions are objects of classes of their own
+        return catalog().row("format", "python")
     kind = f"{type(model).__module__}.{type(model).__qualname__}"
     known = ", ".join(row.name for row in catalog().rows("format"))
     msg = f"no format takes a {kind} (there are: {known})"

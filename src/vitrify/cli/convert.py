@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 @click.option("--rtol", type=float, help="Relative tolerance; by default by element type.")
 @click.option("--atol", type=float, help="Absolute tolerance, in units of the output.")
 @click.option("--rows", type=int, help="Rows to compare, about.")
+@click.option("--without", multiple=True, metavar="PROBE", help="Leave out a probe, as the report names it.")
 @click.option("--report", type=click.Path(dir_okay=False), help="Write the proof as a page with its picture.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and what stands in its way; do nothing.")
 @allow_option
@@ -37,6 +38,7 @@ def command(
     rtol: float | None,
     atol: float | None,
     rows: int | None,
+    without: tuple[str, ...],
     store: str | None,
     as_json: bool,
     **options: Any,
@@ -53,7 +55,7 @@ def command(
     if dry_run:
         _show_plan(reference, target, where, options, as_json=as_json)
         return
-    gate = Parity(Tolerance(rtol, atol), ROWS if rows is None else rows)
+    gate = Parity(Tolerance(rtol, atol), ROWS if rows is None else rows, without=without)
     try:
         with progress_bars():
             given = _data.read(samples) if samples else None

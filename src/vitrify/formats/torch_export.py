@@ -3,8 +3,9 @@
 The module's class is not needed to load it, and nothing is unpickled. The program is exported in eval mode, for any
 size of the signature's named dimensions, and returns tensors, tuples and dicts only.
 
-Entry: ``program`` (the graph's file), ``inputs`` (signature names in the order of the program's inputs), ``outputs``
-(shape by name; a size that may change is text), ``kind`` and ``shards`` (the weights, as safetensors keeps them).
+Entry: ``program`` (the graph's file), ``inputs`` and ``outputs`` (signature names in the program's order, which maps in
+JSON do not have), ``shapes`` (of the outputs by name; a size that may change is text), ``kind`` and ``shards`` (the
+weights, as safetensors keeps them).
 A ``.pt2`` of ``torch.export.save`` is read as well (``file``), as long as nothing in it is pickled.
 """
 
@@ -55,7 +56,7 @@ class TorchExport:
         unique = {id(tensor): tensor.nbytes for tensor in weights.values()}
         return {
             "inputs": list(entry.get("inputs", arguments)),
-            "outputs": dict(entry.get("outputs", {})),
+            "outputs": dict(entry.get("shapes", {})),
             "operators": dict(sorted(Counter(_targets(graph["graph_module"]["graph"])).items())),
             "foreign_operators": sorted(foreign),
             "torch": graph.get("torch_version"),
@@ -85,7 +86,8 @@ class TorchExport:
         notes = (*traced.notes, *notes)
         if training:
             notes = ("exported in eval mode; the module was in training mode", *notes)
-        entry = {**weights, "program": PROGRAM, "inputs": list(traced.inputs), "outputs": traced.outputs}
+        order = {"inputs": list(traced.inputs), "outputs": list(traced.outputs)}
+        entry = {**weights, **order, "program": PROGRAM, "shapes": traced.outputs}
         return Written(entry=entry, names=tuple(sorted(foreign)), notes=notes)
 
     def read(self, files: Files, entry: Mapping[str, Any], allow: Allow) -> Any:

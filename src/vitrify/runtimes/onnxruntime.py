@@ -3,7 +3,8 @@
 What the entry says, as converters write it:
 
 * ``file``: the graph; ``data``: the files of its external tensors, which are mapped, not copied;
-* ``inputs``: signature input to graph input, one to one; without it, equal names or positions;
+* ``inputs``: signature input to graph input, one to one; an input that is not there is ignored by the model.
+  Without it, equal names or positions;
 * ``outputs``: signature output to graph output;
 * ``casts``: signature output to the element type that is given back, where the graph's own is another (labels that
   were bool or text in the source);
@@ -167,10 +168,12 @@ def _session(model: onnx.ModelProto, data: Mapping[str, Any], document: Document
 
 def _matched(names: Mapping[str, str], values: Mapping[str, Any], fields: list[str], what: str) -> dict[str, Any]:
     """Return the graph's value for each name of the signature."""
-    missing = [field for field in fields if field not in names]
     unknown = [name for name in names.values() if name not in values]
-    unfed = sorted(set(values) - set(names.values())) if what == "inputs" else []
-    if missing or unknown or unfed:
+    if what == "inputs":  # the graph may do without one that the signature has, but not the other way round
+        unfit = {*(names.keys() - set(fields)), *(values.keys() - set(names.values()))}
+    else:
+        unfit = set(fields) - names.keys()
+    if unknown or unfit:
         msg = f"the {what} {list(values)} of the graph do not fit the signature's {fields} (entry: {dict(names)})"
         raise MalformedError(msg, remedy="save or convert the model again")
     return {name: values[graph_name] for name, graph_name in names.items()}

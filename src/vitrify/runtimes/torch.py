@@ -45,7 +45,7 @@ class TorchRuntime:
 
     def describe_outputs(self, model: Any, outputs: Arrays, entry: Mapping[str, Any]) -> tuple[Field, ...]:  # noqa: ARG002 (the protocol's)
         """Return the output fields; which dimensions may change is what the exported program says."""
-        known = entry.get("outputs", {})
+        known = entry.get("shapes", {})
         return tuple(
             field.replace(shape=tuple(known.get(field.name, field.shape)))
             for field in containers.output_fields(outputs, None)

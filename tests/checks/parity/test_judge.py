@@ -74,3 +74,18 @@ def test_a_source_that_refuses_moved_rows_forgives_nothing(table, session):
     source = session(table(a="float64"), strict)
     inputs = {"a": np.ones(1)}
     assert judge(source).rule(inputs, {"y": np.array([1.5])}, {"y": np.ones(1)})["y"].failed.tolist() == [True]
+
+
+def test_a_source_without_an_answer_for_what_is_missing_proves_nothing_about_it(table, session):
+    source = session(table(a="float64"), lambda x: {"y": x["a"] * 2})
+    inputs = {"a": np.array([np.nan, np.nan, 1.0])}
+    got = {"y": np.array([7.0, np.nan, 2.0])}
+    ruling = judge(source).rule(inputs, got, source.run(inputs))["y"]
+    assert ruling.unanswered.tolist() == [True, False, False]
+    assert not ruling.failed.any()
+
+
+def test_an_answer_for_what_is_missing_has_to_be_given(table, session):
+    source = session(table(a="float64"), lambda x: {"y": np.nan_to_num(x["a"])})
+    inputs = {"a": np.array([np.nan])}
+    assert judge(source).rule(inputs, {"y": np.array([7.0])}, source.run(inputs))["y"].failed.tolist() == [True]

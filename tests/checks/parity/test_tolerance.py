@@ -71,3 +71,13 @@ def test_what_bounds_nothing_is_refused(options):
 def test_an_output_that_is_no_table_is_as_large_as_its_largest_element():
     values = np.ones((5, 3, 2)) * [1.0, 7.0]
     assert Tolerance().bound(values, values, columns=False).atol == pytest.approx([7e-9])
+
+
+def test_a_row_beyond_the_typical_size_is_held_to_its_largest_element():
+    samples = np.array([[1.0, 100.0], [-1.0, -100.0]])
+    bound = Tolerance().bound(samples, None, columns=True)
+    usual, beyond = bound.allowed(np.array([[1.0, 0.0], [1e6, 0.0]]))
+    np.testing.assert_allclose(usual, [2e-9, 1e-7])
+    np.testing.assert_allclose(beyond, [2e-3, 1e-1])
+    fixed = Tolerance(rtol=1e-9, atol=1e-9).bound(samples, None, columns=True)
+    np.testing.assert_allclose(fixed.allowed(np.array([[1e6, 0.0]])), [[1e-3 + 1e-9, 1e-9]])

@@ -121,6 +121,7 @@ def convert(subject):
         written = transform.apply(source, step, sink)
         proto = onnx.load_from_string(sink.files["model.onnx"])
         document = source.document.replace(format="onnx", runtime="onnxruntime", entry=written.entry)
+        document = Document.from_json(document.to_json(), where="as a store keeps it")
         native = catalog().for_object("runtime", model).load().wrap(model, source.document)
         return Pair(written, proto, native, OnnxRuntime().wrap(proto, document), document)
 

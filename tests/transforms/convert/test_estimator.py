@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-import pandas as pd
 import pytest
 from sklearn import (
     compose,
@@ -203,10 +202,3 @@ def test_what_cannot_be_converted_is_refused_with_a_remedy(name, x, real, proble
     (finding,) = problems(REFUSED[name].fit(x, real), x)
     assert finding.message
     assert finding.remedy
-
-
-def test_a_column_of_times_is_named(problems, rng):
-    frame = pd.DataFrame({"when": pd.date_range("2020-01-01", periods=ROWS), "n": rng.normal(size=ROWS)})
-    model = compose.ColumnTransformer([("n", preprocessing.StandardScaler(), ["n"])]).fit(frame)
-    (finding,) = problems(model, frame)
-    assert finding.place == "input 'when'"

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn import (
+    cluster,
     compose,
     ensemble,
     impute,
@@ -200,3 +201,35 @@ def test_categories_of_a_histogram_model_split_as_sets(convert, rng):
     model = ensemble.HistGradientBoostingRegressor(max_iter=8, min_samples_leaf=3)
     model.fit(frame, (frame["c"].isin(["red", "a", "日本"]) * 3 + frame["n"]))
     convert(model, frame).agree(frame, ulps=0)
+
+
+def test_a_column_that_the_model_ignores_is_no_input_of_the_graph_whatever_its_type(table, labels, convert):
+    frame = table[["age", "narrow"]].copy()
+    frame["when"] = pd.date_range("2020-01-01", periods=ROWS)
+    frame["note"] = pd.Series([None, "a", np.nan, "b"] * (ROWS // 4) + ["c"] * (ROWS % 4), dtype=object)
+    chosen = compose.ColumnTransformer([("numbers", preprocessing.StandardScaler(), ["narrow", "age"])])
+    pair = convert(pipeline.make_pipeline(chosen, linear_model.LogisticRegression()).fit(frame, labels), frame)
+    assert sorted(value.name for value in pair.proto.graph.input) == ["age", "narrow"]
+    expected, given = pair.both(frame)
+    np.testing.assert_array_equal(given["label"], expected["label"])
+
+
+def test_a_column_of_times_that_the_model_reads_is_a_problem(problems):
+    frame = pd.DataFrame({"when": pd.date_range("2020-01-01", periods=ROWS), "x": np.arange(float(ROWS))})
+    model = preprocessing.OneHotEncoder(handle_unknown="ignore").fit(frame)
+    assert "input 'when'" in [problem.place for problem in problems(model, frame)]
+
+
+def test_a_list_of_rows_is_a_matrix(convert, rng):
+    rows = rng.normal(size=(ROWS, 3)).tolist()
+    pair = convert(linear_model.LinearRegression().fit(rows, np.arange(ROWS)), rows)
+    expected, given = pair.both(rows)
+    np.testing.assert_allclose(given["prediction"], expected["prediction"], rtol=1e-12)
+
+
+def test_the_nearest_centre_is_the_sources_however_far_away(convert, rng):
+    X = rng.normal(size=(ROWS, 3))
+    pair = convert(cluster.KMeans(3, n_init=1, random_state=0).fit(X), X)
+    far = np.vstack([X, X * 1e20, X + 2.0**53, -X * 1e150])
+    expected, given = pair.both(far)
+    np.testing.assert_array_equal(given["label"], expected["label"])

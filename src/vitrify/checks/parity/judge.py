@@ -9,6 +9,8 @@ A row beyond the tolerance is looked at again before it counts:
   jumps to one side only is a threshold, not a condition, and is forgiven nothing.
 - *overflowed*: an input is so large that its square leaves the range of the precision. Whether the answer is then
   infinite, NaN or finite depends on the order of the arithmetic; finite answers are still compared.
+- *unanswered*: an input is NaN where the example had none, and the source answers NaN: it has no answer. What the
+  candidate says there is reported, and does not count.
 - *tie*: a label differs where the source's best two scores are closer than the tolerance of those scores.
 """
 
@@ -49,6 +51,7 @@ class Ruling:
         ties: Label flips that the scores explain.
         ill: Rows forgiven because the source is ill-conditioned there.
         overflowed: Rows forgiven because their inputs overflow.
+        unanswered: Rows forgiven because the source has no answer for what is missing.
     """
 
     failed: NDArray[np.bool_]
@@ -57,6 +60,12 @@ class Ruling:
     ties: NDArray[np.bool_]
     ill: NDArray[np.bool_]
     overflowed: NDArray[np.bool_]
+    unanswered: NDArray[np.bool_]
+
+    @property
+    def measured(self) -> NDArray[np.bool_]:
+        """The rows whose errors mean something."""
+        return ~(self.overflowed | self.unanswered)
 
 
 @dataclass(frozen=True)
@@ -67,12 +76,14 @@ class _Second:
         at: Their indices.
         extra: What is allowed on top, element by element of each output.
         large: Whether their inputs overflow.
+        unknown: Whether one of their inputs is NaN where the example had none.
         tied: Whether their decision hangs on less than a tolerance.
     """
 
     at: NDArray[np.intp]
     extra: Arrays
     large: NDArray[np.bool_]
+    unknown: NDArray[np.bool_]
     tied: NDArray[np.bool_]
 
 
@@ -106,21 +117,22 @@ class Judge:
         chosen = rows.take(inputs, suspects) if self.rowwise else inputs
         answers = {name: pair[1][suspects] for name, pair in lines.items()}
         extra = self._condition(chosen)
-        second = _Second(suspects, extra, self._overflow(chosen, len(suspects)), self._tied(answers, extra))
+        large, unknown = self._overflow(chosen, len(suspects)), self._unknown(chosen, len(suspects))
+        second = _Second(suspects, extra, large, unknown, self._tied(answers, extra))
         return {name: self._review(name, plain[name], lines[name], second) for name in lines}
 
     def _compare(self, name: str, got: NDArray[Any], expected: NDArray[Any]) -> Ruling:
         none = np.zeros(len(expected), np.bool_)
         if name not in self.bounds:
             flipped = differ(got, expected)
-            return Ruling(flipped, flipped.astype(np.float64), None, none, none, none)
+            return Ruling(flipped, flipped.astype(np.float64), None, none, none, none, none)
         found = errors(got, expected, self.bounds[name])
-        return Ruling(found.excess > 1, found.excess, found, none, none, none)
+        return Ruling(found.excess > 1, found.excess, found, none, none, none, none)
 
     def _review(self, name: str, ruling: Ruling, pair: tuple[NDArray[Any], NDArray[Any]], second: _Second) -> Ruling:
         at = second.at
         failed, excess = ruling.failed.copy(), ruling.excess.copy()
-        ties, ill, overflowed = (np.zeros(len(failed), np.bool_) for _ in range(3))
+        ties, ill, overflowed, unanswered = (np.zeros(len(failed), np.bool_) for _ in range(4))
         before = failed[at]
         if ruling.errors is None:
             ties[at] = before & second.tied
@@ -128,10 +140,12 @@ class Judge:
             got, expected = (part[at] for part in pair)
             again = errors(got, expected, self.bounds[name], second.extra.get(name, 0.0))
             overflowed[at] = before & again.unlike & second.large
+            silent = errors(np.where(np.isnan(expected), expected, got), expected, self.bounds[name])
+            unanswered[at] = before & second.unknown & (silent.excess <= 1)
             ill[at] = before & (again.excess <= 1)
             excess[at] = again.excess
-        failed &= ~(ties | ill | overflowed)
-        return Ruling(failed, np.where(failed, excess, 0.0), ruling.errors, ties, ill, overflowed)
+        failed &= ~(ties | ill | overflowed | unanswered)
+        return Ruling(failed, np.where(failed, excess, 0.0), ruling.errors, ties, ill, overflowed, unanswered)
 
     def _condition(self, inputs: Arrays) -> Arrays:
         """Return how far the source itself moves, element by element of each floating-point output."""
@@ -180,6 +194,14 @@ class Judge:
                 with np.errstate(invalid="ignore"):
                     large |= (np.abs(per_row(array, rowwise=self.rowwise)) > limit).any(axis=1)
         return large
+
+    def _unknown(self, inputs: Arrays, count: int) -> NDArray[np.bool_]:
+        unknown = np.zeros(count, np.bool_)
+        for field in self.source.signature.inputs:
+            array = inputs[field.name]
+            if array.dtype.kind == "f" and not field.nullable:
+                unknown |= np.isnan(per_row(array, rowwise=self.rowwise)).any(axis=1)
+        return unknown
 
     def _tied(self, expected: Arrays, extra: Arrays) -> NDArray[np.bool_]:
         """Say in which rows the source's decision hangs on less than the tolerance of a score."""

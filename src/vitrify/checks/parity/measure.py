@@ -49,7 +49,7 @@ def errors(got: NDArray[Any], expected: NDArray[Any], bound: Bound, extra: NDArr
         unlike = ~same & ~(np.isfinite(got) & np.isfinite(expected))
         absolute[unlike] = np.inf
         size = np.where(np.isfinite(expected), np.abs(expected), 0.0).astype(np.float64)
-        floor = bound.atol / bound.rtol if bound.rtol else None
+        floor = bound.floor(size) / bound.rtol if bound.rtol else None
         return Errors(
             absolute=_worst(absolute),
             relative=_worst(_ratio(absolute, size)),

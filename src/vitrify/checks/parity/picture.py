@@ -187,6 +187,7 @@ def _summary(figures: dict[str, Any]) -> str:
 
 def _forgiven(figures: dict[str, Any]) -> str:
     names = {"ties": "ties", "ill_conditioned": "ill-conditioned", "overflowed": "overflowed"}
+    names["unanswered"] = "without an answer of the source"
     return ", ".join(f"{figures[key]:,} {label}" for key, label in names.items() if figures.get(key))
 
 

@@ -104,9 +104,10 @@ class Tally:
                 ties=int(ruling.ties.sum()),
                 ill_conditioned=int(ruling.ill.sum()),
                 overflowed=int(ruling.overflowed.sum()),
+                unanswered=int(ruling.unanswered.sum()),
             )
             for kind in (*_KINDS, "scaled") if ruling.errors else ():
-                output.errors.setdefault(kind, []).append(getattr(ruling.errors, kind)[~ruling.overflowed])
+                output.errors.setdefault(kind, []).append(getattr(ruling.errors, kind)[ruling.measured])
             if failed:
                 output.failed[probe] += failed
                 self.count(probe, failed=failed)
@@ -141,7 +142,7 @@ class Tally:
         }
 
     def _details(self, name: str, output: _Output) -> dict[str, Any]:
-        counts = {key: output.counts[key] for key in ("failed", "ties", "ill_conditioned", "overflowed")}
+        counts = {key: output.counts[key] for key in ("failed", "ties", "ill_conditioned", "overflowed", "unanswered")}
         if name not in self.bounds:
             return {"kind": "exact", "rows": output.rows, **counts}
         bound = self.bounds[name]

@@ -38,12 +38,15 @@ class Bound:
         why: Where the precision comes from, for people.
         rtol: Relative part.
         atol: Absolute part: one value a column of the output, or one for all.
+        grows: Whether a row whose values are beyond the typical size has as much more absolute tolerance. The error
+            of a sum is bounded by its largest terms, not by what is left of them (Higham 2002, section 3.1).
     """
 
     precision: str
     why: str
     rtol: float
     atol: NDArray[np.float64]
+    grows: bool = False
 
     @property
     def measured(self) -> bool:
@@ -51,9 +54,18 @@ class Bound:
         return self.why == _SEEN
 
     def allowed(self, expected: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the error allowed for each element."""
-        allowed: NDArray[np.float64] = self.atol + self.rtol * np.abs(expected)
+        """Return the error allowed for each element of rows of finite values."""
+        allowed: NDArray[np.float64] = self.floor(expected) + self.rtol * np.abs(expected)
         return allowed
+
+    def floor(self, expected: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the absolute part for each element of rows of finite values."""
+        whole = np.broadcast_to(self.atol, expected.shape)
+        if not self.grows:
+            return whole
+        sizes = np.divide(self.rtol * np.abs(expected), whole, out=np.zeros(expected.shape), where=whole > 0)
+        floor: NDArray[np.float64] = whole * np.maximum(sizes.max(axis=1, keepdims=True, initial=0.0), 1.0)
+        return floor
 
     def details(self) -> dict[str, Any]:
         """Return it as JSON; of the absolute parts the largest is shown."""
@@ -98,7 +110,8 @@ class Tolerance:
             atol = share * _magnitude(expected.reshape(len(expected), -1))
         else:
             atol = share * _sizes(expected).max(keepdims=True, initial=0.0).reshape(1)
-        return Bound(precision, why, share if self.rtol is None else self.rtol, atol)
+        grows = self.atol is None and self.rtol is None
+        return Bound(precision, why, share if self.rtol is None else self.rtol, atol, grows)
 
     def details(self) -> dict[str, Any]:
         """Return what was asked for, as JSON."""

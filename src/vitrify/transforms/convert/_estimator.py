@@ -10,7 +10,7 @@ from vitrify.core.protocols import Written
 from vitrify.core.report import Finding
 from vitrify.transforms.convert._data import NAN_TEXT, NONE_TEXT
 from vitrify.transforms.convert._graph import TEXT, Graph, Precision, onnx_type
-from vitrify.transforms.convert._model import opset_of, to_model
+from vitrify.transforms.convert._model import opset_of, to_model, used_inputs
 from vitrify.transforms.convert._ports import Ports, declare_inputs, declare_outputs
 from vitrify.transforms.convert._steps import Steps
 
@@ -70,19 +70,20 @@ class _Conversion:
         if signature is None or not signature.outputs:
             remedy = "save the model with an example: save(model, name, example=X[:100])"
             return (Finding(place="signature", message="there is none: the graph's types are unknown", remedy=remedy),)
-        data, problems = declare_inputs(self._graph, signature, self._ports)
+        data, unfit = declare_inputs(self._graph, signature, self._ports)
         steps = Steps(self._graph)
         outcome = steps.run(model, data, self.name.lower(), "")
         self.notes = tuple(dict.fromkeys(steps.notes))
-        problems = (*problems, *steps.problems)
-        if problems:
-            return problems
-        try:
-            declare_outputs(self._graph, signature, outcome, self._ports)
-        except UnsupportedModelError as error:
-            place = f"{self.name.lower()} ({self.name})"
-            return (Finding(place=place, message=error.message, remedy=error.remedy),)
-        return ()
+        problems = tuple(steps.problems)
+        if not problems:
+            try:
+                declare_outputs(self._graph, signature, outcome, self._ports)
+            except UnsupportedModelError as error:
+                place = f"{self.name.lower()} ({self.name})"
+                problems = (Finding(place=place, message=error.message, remedy=error.remedy),)
+        used = used_inputs(self._graph)
+        self._ports.inputs = {name: value for name, value in self._ports.inputs.items() if value in used}
+        return (*(finding for name, finding in unfit.items() if name in used), *problems)
 
     def model(self) -> ModelProto:
         """Return the finished model."""
@@ -103,7 +104,8 @@ class _Conversion:
             "casts": ports.casts,
             "precision": self._precision,
         }
-        if any(value.type.tensor_type.elem_type == onnx_type(TEXT) for value in self._graph.inputs):
+        fed = [value for value in self._graph.inputs if value.name in ports.inputs.values()]
+        if any(value.type.tensor_type.elem_type == onnx_type(TEXT) for value in fed):
             entry["missing_text"] = {"none": NONE_TEXT, "nan": NAN_TEXT}
         return entry
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vitrify.transforms.convert._graph import Graph
 
 OPSET = 21
-"""What the oldest ONNX Runtime that Vitrify supports (1.20) reads; with it comes IR 10."""
+"""What ONNX Runtime reads since 1.20; with it comes IR 10."""
 
 OPSETS = range(18, 24)
 """The versions that the converters' nodes are the same in: reductions take their axes as an input from 18 on."""
@@ -52,9 +52,10 @@ def to_model(graph: Graph, *, name: str, properties: Mapping[str, str]) -> onnx.
     """
     nodes = _live(_without_identities(graph), {value.name for value in graph.outputs})
     used = {name for node in nodes for name in node.input}
+    inputs = [value for value in graph.inputs if value.name in used]
     constants = [value for key, value in graph.constants.items() if key in used]
     declared = [value for value in graph.declared if value.name in used]
-    proto = helper.make_graph(nodes, name, graph.inputs, graph.outputs, constants, value_info=declared)
+    proto = helper.make_graph(nodes, name, inputs, graph.outputs, constants, value_info=declared)
     domains = {node.domain for node in nodes} | {""}
     versions = {"": graph.opset, **_DOMAINS}
     model = helper.make_model(
@@ -67,6 +68,15 @@ def to_model(graph: Graph, *, name: str, properties: Mapping[str, str]) -> onnx.
     helper.set_model_props(model, dict(properties))
     _check(model)
     return model
+
+
+def used_inputs(graph: Graph) -> set[str]:
+    """Return the inputs that the outputs depend on; while there are no outputs, all of them."""
+    inputs = {value.name for value in graph.inputs}
+    if not graph.outputs:
+        return inputs
+    nodes = _live(graph.nodes, {value.name for value in graph.outputs})
+    return inputs & {name for node in nodes for name in node.input}
 
 
 def _without_identities(graph: Graph) -> list[NodeProto]:

@@ -30,7 +30,7 @@ class Ports:
     """What the runtime must know to feed the graph and to read its answer.
 
     Attributes:
-        inputs: Signature name to ONNX name.
+        inputs: Signature name to ONNX name, of what the outputs depend on.
         outputs: The same for outputs.
         casts: Element type to give an output back, where the graph's is another.
     """
@@ -40,32 +40,32 @@ class Ports:
     casts: dict[str, str] = field(default_factory=dict)
 
 
-def declare_inputs(graph: Graph, signature: Signature, ports: Ports) -> tuple[Data, tuple[Finding, ...]]:
-    """Add the inputs, and return the data that the model is called with and what cannot be an input.
+def declare_inputs(graph: Graph, signature: Signature, ports: Ports) -> tuple[Data, dict[str, Finding]]:
+    """Add the inputs, and return the data that the model is called with.
 
+    With it, by name, what is wrong with inputs that cannot be fed: a table may have columns that the model ignores.
     The outputs get their names here too, before any node can take them.
     """
-    problems: list[Finding] = []
+    unfit: dict[str, Finding] = {}
     tensors: list[Tensor] = []
     for item in signature.inputs:
         dtype = _input_type(item)
         if dtype is None:
             message = f"{item.dtype} is no element type that the graph can take"
             remedy = "turn the column into numbers or text before the model"
-            problems.append(Finding(place=f"input {item.name!r}", message=message, remedy=remedy))
+            unfit[item.name] = Finding(place=f"input {item.name!r}", message=message, remedy=remedy)
             dtype = F64
         tensors.append(graph.input(item.name, dtype, item.shape))
         ports.inputs[item.name] = item.name
     ports.outputs = {item.name: graph.reserve(item.name) for item in signature.outputs}
-    if signature.is_table:
+    if signature.is_table and all(len(item.shape) == 1 for item in signature.inputs):
         pairs = zip(signature.inputs, tensors, strict=True)
-        return Frame(tuple(Column(_label(item), tensor, item) for item, tensor in pairs)), tuple(problems)
+        return Frame(tuple(Column(_label(item), tensor, item) for item, tensor in pairs)), unfit
     if len(tensors) != 1:
         message = f"{len(tensors)} arrays; an estimator is called with one array or one table"
-        problems.append(
-            Finding(place="signature", message=message, remedy="save the model with an array or a data frame")
-        )
-    return tensors[0], tuple(problems)
+        remedy = "save the model with an array or a data frame"
+        unfit |= {item.name: Finding(place="signature", message=message, remedy=remedy) for item in signature.inputs}
+    return tensors[0], unfit
 
 
 def _label(item: Field) -> Any:

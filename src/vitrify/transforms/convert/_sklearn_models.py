@@ -69,11 +69,14 @@ def squared_distances(graph: Graph, x: Tensor, points: Array) -> Tensor:
 
 @converts("sklearn.KMeans", "sklearn.MiniBatchKMeans")
 def k_means(steps: Steps, model: Any, data: Data) -> Outcome:
-    """The nearest centre; the distances for ``transform``."""
+    """The nearest centre, by ``|c|^2 - 2 x c`` as scikit-learn ranks them; the distances for ``transform``."""
     graph, x = steps.graph, matrix(steps.graph, data, FLOATS)
-    squares = squared_distances(graph, x, model.cluster_centers_)
-    nearest = graph.op("ArgMin", squares, dtype=I64, axis=1, keepdims=0)
-    return Outcome(prediction=graph.cast(nearest, np.int32), features=graph.unary("Sqrt", squares))
+    centres = model.cluster_centers_
+    products = graph.binary("Mul", graph.matmul(x, centres.T), -2.0)
+    ranks = graph.binary("Add", products, np.einsum("ij,ij->i", centres, centres))
+    nearest = graph.op("ArgMin", ranks, dtype=I64, axis=1, keepdims=0)
+    distances = graph.unary("Sqrt", squared_distances(graph, x, centres))
+    return Outcome(prediction=graph.cast(nearest, np.int32), features=distances)
 
 
 def bayes(graph: Graph, joint: Tensor, classes: Array) -> Outcome:

@@ -145,7 +145,7 @@ def _export(
 def _finish(model: onnx.ModelProto, source: Subject) -> None:
     """Give dimensions the signature's names, say where the graph comes from, and drop the exporter's notes."""
     entry, signature = source.document.entry, source.document.signature
-    shapes: dict[str, Any] = {name: tuple(shape) for name, shape in entry["outputs"].items()}
+    shapes: dict[str, Any] = {name: tuple(shape) for name, shape in entry["shapes"].items()}
     shapes |= {field.name: field.shape for field in signature.inputs} if signature else {}
     for value in (*model.graph.input, *model.graph.output):
         for dimension, size in zip(value.type.tensor_type.shape.dim, shapes[value.name], strict=True):

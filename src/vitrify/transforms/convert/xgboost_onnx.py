@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vitrify.transforms.convert._data import Data, matrix
+from vitrify.transforms.convert._data import Data, Frame, matrix
 from vitrify.transforms.convert._estimator import EstimatorToOnnx
-from vitrify.transforms.convert._graph import F32, F64, I64, Array, Graph, Tensor
+from vitrify.transforms.convert._graph import F32, F64, I64, TEXT, Array, Graph, Tensor
 from vitrify.transforms.convert._sklearn_linear import two_columns
 from vitrify.transforms.convert._steps import Outcome, Steps, converts, refuse
 from vitrify.transforms.convert._trees import Mode, Tree, add_in_order
@@ -147,6 +147,9 @@ def _tree(tree: Mapping[str, Any], weight: float | None, start: np.float32) -> T
 
 def _outcome(steps: Steps, model: _Model, data: Data, *, missing: float, labels: bool = True) -> Outcome:
     graph = steps.graph
+    if isinstance(data, Frame) and any(column.tensor.dtype == TEXT for column in data.columns):
+        remedy = "encode the categories before the model (OneHotEncoder, OrdinalEncoder)"
+        refuse("takes columns of categories (enable_categorical), which it numbers itself", remedy)
     x = matrix(graph, data, F32)
     if missing == missing:  # noqa: PLR0124 (not NaN)
         # XGBoost compares in float32 too.
