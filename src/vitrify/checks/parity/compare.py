@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vitrify.checks.parity import causes, form, rows
+from vitrify.checks.parity import causes, form, rounding, rows
 from vitrify.checks.parity.asking import Answer, ask, per_row
 from vitrify.checks.parity.judge import Judge
 from vitrify.checks.parity.measure import differ, errors
@@ -104,6 +104,7 @@ class Comparison:
         samples = rows.take(samples, first.accepted) if rowwise else samples
         bounds = self._bounds(samples, first.outputs, rowwise=rowwise)
         noise = self._noise(samples, first.outputs, bounds, rowwise=rowwise)
+        bounds = rounding.widened(self.source, samples, first.outputs, bounds) if rowwise else bounds
         self._classes()
         tally = Tally(bounds, rowwise)
         self._compare_all(samples, first, tally, rowwise=rowwise)

@@ -40,6 +40,7 @@ class Bound:
         atol: Absolute part: one value a column of the output, or one for all.
         grows: Whether a row whose values are beyond the typical size has as much more absolute tolerance. The error
             of a sum is bounded by its largest terms, not by what is left of them (Higham 2002, section 3.1).
+        rounding: The source's own rounding, as measured, in units of the output; see :mod:`.rounding`.
     """
 
     precision: str
@@ -47,6 +48,7 @@ class Bound:
     rtol: float
     atol: NDArray[np.float64]
     grows: bool = False
+    rounding: float = 0.0
 
     @property
     def measured(self) -> bool:
@@ -70,7 +72,8 @@ class Bound:
     def details(self) -> dict[str, Any]:
         """Return it as JSON; of the absolute parts the largest is shown."""
         atol = float(self.atol.max(initial=0.0))
-        return {"rtol": self.rtol, "atol": plain(atol), "precision": self.precision, "why": self.why}
+        about = {"precision": self.precision, "why": self.why, "rounding": plain(self.rounding)}
+        return {"rtol": self.rtol, "atol": plain(atol), **about}
 
 
 @dataclass(frozen=True)
