@@ -22,6 +22,8 @@ MODEL_TYPE = "application/vnd.cncf.model.manifest.v1+json"
 MODEL_CONFIG_TYPE = "application/vnd.cncf.model.config.v1+json"
 FILEPATH = "org.cncf.model.filepath"
 REF_NAME = "org.opencontainers.image.ref.name"
+SUBJECT = "vitrify.subject"
+"""On an entry of an index: the digest that the manifest is about, so that others need not be opened."""
 
 FileKind = Literal["weight", "weight.config", "doc", "code", "dataset"]
 """What a file is in ModelPack's terms; ``weight.config`` is anything small that describes the weights."""

@@ -7,6 +7,7 @@ again, so that an older Vitrify never destroys what a newer one wrote.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Self
 
 import msgspec
@@ -74,10 +75,10 @@ def to_builtins(value: Any) -> Any:
     match value:
         case Value():
             known = {}
-            for field in msgspec.structs.fields(value):
-                item = getattr(value, field.name)
-                if field.name != "extra" and (field.required or item != _default(field)):
-                    known[field.encode_name] = to_builtins(item)
+            for name, key, required, default in _fields(type(value)):
+                item = getattr(value, name)
+                if required or item != default:
+                    known[key] = to_builtins(item)
             return {**value.extra, **known}
         case dict():
             return {key: to_builtins(item) for key, item in value.items()}
@@ -85,6 +86,13 @@ def to_builtins(value: Any) -> Any:
             return [to_builtins(item) for item in value]
         case _:
             return msgspec.to_builtins(value)
+
+
+@cache
+def _fields(cls: type[Value]) -> tuple[tuple[str, str, bool, Any], ...]:
+    """Return name, JSON key, whether it is required, and default of every field that is not ``extra``."""
+    fields = (field for field in msgspec.structs.fields(cls) if field.name != "extra")
+    return tuple((field.name, field.encode_name, field.required, _default(field)) for field in fields)
 
 
 def _deeper_than(limit: int, raw: Any) -> bool:
@@ -105,21 +113,20 @@ def _default(field: msgspec.structs.FieldInfo) -> Any:
 
 
 def _with_unknown(value: Any, raw: Any) -> Any:
-    """Give each value in the tree the keys of ``raw`` that it has no field for."""
+    """Give each value in the tree the keys of ``raw`` that it has no field for; what has none stays what it is."""
     match value:
         case Value():
-            fields = [field for field in msgspec.structs.fields(value) if field.name != "extra"]
-            changes = {
-                field.name: _with_unknown(getattr(value, field.name), raw[field.encode_name])
-                for field in fields
-                if field.encode_name in raw
-            }
-            names = {field.encode_name for field in fields}
-            extra = {key: item for key, item in raw.items() if key not in names}
-            return msgspec.structs.replace(value, **changes, extra=extra)
+            fields = _fields(type(value))
+            parts = {name: _with_unknown(getattr(value, name), raw[key]) for name, key, _, _ in fields if key in raw}
+            changes = {name: part for name, part in parts.items() if part is not getattr(value, name)}
+            keys = {key for _, key, _, _ in fields}
+            extra = {key: item for key, item in raw.items() if key not in keys}
+            return msgspec.structs.replace(value, **changes, extra=extra) if changes or extra else value
         case tuple() if isinstance(raw, list):
-            return tuple(_with_unknown(item, part) for item, part in zip(value, raw, strict=True))
+            items = tuple(_with_unknown(item, part) for item, part in zip(value, raw, strict=True))
+            return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
         case dict() if isinstance(raw, dict):
-            return {key: _with_unknown(item, raw[key]) for key, item in value.items()}
+            found = {key: _with_unknown(item, raw[key]) for key, item in value.items()}
+            return found if any(found[key] is not item for key, item in value.items()) else value
         case _:
             return value

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from vitrify.core.digest import Digest
 from vitrify.core.errors import MalformedError, UsageError
-from vitrify.core.manifest import FILEPATH, MANIFEST_TYPE, Descriptor, check_filepath, layer_type
+from vitrify.core.manifest import FILEPATH, MANIFEST_TYPE, SUBJECT, Descriptor, check_filepath, layer_type
 from vitrify.stores._durable import seal, storing
 from vitrify.stores._stream import hashed_stream
 from vitrify.stores.files import MAX_MANIFEST_BYTES, BlobFiles
@@ -141,7 +141,11 @@ class DiskStage:
             raise MalformedError(msg, remedy="put the model's files together into fewer ones")
         digest = self.add(data)
         entry = Descriptor(
-            media_type=MANIFEST_TYPE, digest=str(digest), size=len(data), artifact_type=manifest.artifact_type
+            media_type=MANIFEST_TYPE,
+            digest=str(digest),
+            size=len(data),
+            artifact_type=manifest.artifact_type,
+            annotations={SUBJECT: manifest.subject.digest} if manifest.subject else {},
         )
         blobs = self.blobs()
         self._publish({blob: blobs[blob] for blob in (*needed, digest)}, [(entry, name)])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from vitrify.core.attestation import ATTESTATION_TYPE, Attestation
 from vitrify.core.digest import Digest
 from vitrify.core.errors import UsageError
-from vitrify.core.manifest import EMPTY_TYPE, INDEX_TYPE, MANIFEST_TYPE, MODEL_TYPE, Descriptor, Manifest
+from vitrify.core.manifest import EMPTY_TYPE, INDEX_TYPE, MANIFEST_TYPE, MODEL_TYPE, SUBJECT, Descriptor, Manifest
 from vitrify.core.wire import MAX_DOCUMENT_BYTES
 from vitrify.stores._graph import references
 from vitrify.stores._index import unnamed
@@ -72,7 +72,7 @@ def referrers(store: OciLayout, subject: Digest) -> tuple[Descriptor, ...]:
     Raises:
         CorruptError: The manifest of an entry that may be one of them is damaged.
     """
-    entries = (entry for entry in store.index.read().manifests if entry.artifact_type != MODEL_TYPE)
+    entries = (entry for entry in store.index.read().manifests if _may_be_about(entry, subject))
     return tuple(unnamed(entry) for entry in entries if subject_of(store, entry.content) == subject)
 
 
@@ -85,6 +85,11 @@ def attestations(store: OciLayout, subject: Digest) -> tuple[bytes, ...]:
     manifests = (read_manifest(store, entry.content) for entry in referrers(store, subject))
     layers = [layer for manifest in manifests for layer in manifest.layers if layer.media_type == ATTESTATION_TYPE]
     return tuple(read_document(store, layer.content, limit=MAX_DOCUMENT_BYTES) for layer in layers)
+
+
+def _may_be_about(entry: Descriptor, subject: Digest) -> bool:
+    """Say from the index alone whether a manifest is worth opening; what other tools listed is."""
+    return entry.artifact_type != MODEL_TYPE and entry.annotations.get(SUBJECT, str(subject)) == str(subject)
 
 
 def subject_of(store: Store, digest: Digest) -> Digest | None:

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 
     from vitrify.checks.parity.tolerance import Bound
 
-Floats = "NDArray[np.float64]"
-Flags = "NDArray[np.bool_]"
-
 
 @dataclass(frozen=True)
 class Errors:

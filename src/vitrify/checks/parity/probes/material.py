@@ -76,9 +76,6 @@ class Column:
         (array if self.index is None else array.reshape(len(array), -1)[:, self.index])[at] = values
 
 
-Changes = "Sequence[tuple[Column, Sequence[Any]]]"
-
-
 @dataclass(frozen=True)
 class Material:
     """The samples and how much may be made of them.

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-Splits = "dict[int, NDArray[np.float64]]"
-
 
 def splits(model: Any) -> dict[int, NDArray[np.float64]]:
     """Return the thresholds by position of the input column; empty for a model that has no trees.
