@@ -11,6 +11,11 @@ import pytest
 
 from vitrify.cli import main
 
+COMMANDS = (
+    *("save", "pack", "inspect", "ls", "predict", "convert", "verify"),
+    *("export", "import", "rm", "gc", "formats", "demo"),
+)
+
 
 @pytest.fixture
 def run(capsys):
@@ -67,41 +72,11 @@ def rows(tmp_path):
 def test_help_lists_every_command_with_its_purpose(run):
     code, out, _ = run("--help")
     assert code == 0
-    for name in (
-        "save",
-        "pack",
-        "inspect",
-        "ls",
-        "predict",
-        "convert",
-        "verify",
-        "export",
-        "import",
-        "rm",
-        "gc",
-        "demo",
-    ):
+    for name in COMMANDS:
         assert f"\n  {name} " in out
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "save",
-        "pack",
-        "inspect",
-        "ls",
-        "predict",
-        "convert",
-        "verify",
-        "export",
-        "import",
-        "rm",
-        "gc",
-        "demo",
-        "formats",
-    ],
-)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help_and_takes_json(run, name):
     code, out, _ = run(name, "--help")
     assert code == 0

@@ -61,7 +61,7 @@ def _training_directory() -> Path:
 def _git(directory: Path) -> dict[str, Any] | None:
     def ask(*arguments: str) -> str:
         command = ["git", "-C", str(directory), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_GIT_SECONDS)  # noqa: S603
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_GIT_SECONDS)  # noqa: S603 (git, with arguments of ours)
         return done.stdout.strip()
 
     try:

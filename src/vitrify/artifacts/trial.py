@@ -82,7 +82,7 @@ def _ask(files: Files, document: Document, allow: Allow, result: Path) -> dict[s
         "result": str(result),
     }
     command = [sys.executable, "-I", "-m", "vitrify.artifacts._clean_process"]
-    done = subprocess.run(command, input=json.dumps(request).encode(), capture_output=True, check=False)  # noqa: S603
+    done = subprocess.run(command, input=json.dumps(request).encode(), capture_output=True, check=False)  # noqa: S603 (this interpreter)
     lines = done.stdout.splitlines()
     answer: dict[str, Any] = json.loads(lines[-1]) if done.returncode == 0 and lines else {}
     if "environment" not in answer:

@@ -18,6 +18,7 @@ import numpy as np
 
 from vitrify.core.errors import MalformedError
 from vitrify.formats._boosters import tree_nodes
+from vitrify.formats._boosters.expectation import expect
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,20 +88,20 @@ def categories(data: bytes) -> list[list[Any]] | None:
 
 def _parse(data: bytes, where: str) -> LightGBMModel:
     end = data.find(_END)
-    _expect(is_lightgbm(data) and end >= 0 and b"\0" not in data, where, "text from 'tree' to 'end of trees'")
+    expect(is_lightgbm(data) and end >= 0 and b"\0" not in data, where, "text from 'tree' to 'end of trees'")
     marks = list(_TREE.finditer(data, 0, end))
     starts = [mark.start() for mark in marks]
-    _expect(
+    expect(
         [mark[1].rstrip() for mark in marks] == [b"%d" % index for index in range(len(marks))], where, "trees in order"
     )
     header = _fields(data[: starts[0] if starts else end])
     names = tuple(header["feature_names"].decode().split(" "))
     features = int(header["max_feature_idx"]) + 1
-    _expect(0 < features <= _MAX_FEATURES and len(names) == features, where, "a name for each feature")
-    _expect(len(header["feature_infos"].split()) == features, where, "a range for each feature")
+    expect(0 < features <= _MAX_FEATURES and len(names) == features, where, "a name for each feature")
+    expect(len(header["feature_infos"].split()) == features, where, "a range for each feature")
     outputs, classes = int(header["num_tree_per_iteration"]), int(header["num_class"])
     whole = outputs > 0 and classes > 0 and len(starts) % outputs == 0
-    _expect(whole, where, "whole iterations, each with a tree for each class")
+    expect(whole, where, "whole iterations, each with a tree for each class")
     _check_sizes(header.get("tree_sizes"), starts, end, where)
     for index, (start, stop) in enumerate(zip(starts, [*starts[1:], end], strict=True)):
         _check_tree(_fields(data[start:stop]), features, f"{where}: tree {index}")
@@ -134,43 +135,43 @@ def _check_sizes(sizes: bytes | None, starts: list[int], end: int, where: str) -
     right = len(stated) == len(starts) and bool(np.all(stated > 0))
     if starts:
         right = right and np.array_equal(offsets[:-1] + starts[0], starts) and offsets[-1] + starts[0] <= end + 1
-    _expect(right, where, "tree_sizes that are the sizes of the trees")
+    expect(right, where, "tree_sizes that are the sizes of the trees")
 
 
 def _check_tree(tree: dict[str, bytes], features: int, where: str) -> None:
     # LightGBM ends the process at a word that is no number, because it reads trees in parallel.
-    _expect(all(_NUMBERS.fullmatch(value.strip(b" ")) for value in tree.values()), where, "numbers only")
+    expect(all(_NUMBERS.fullmatch(value.strip(b" ")) for value in tree.values()), where, "numbers only")
     leaves = int(tree["num_leaves"])
-    _expect(leaves > 0 and _count(tree["leaf_value"]) == leaves, where, "a value for each leaf")
+    expect(leaves > 0 and _count(tree["leaf_value"]) == leaves, where, "a value for each leaf")
     if tree.get("is_linear") == b"1":
         _check_linear(tree, leaves, features, where)
     if leaves == 1:
         return
     left, right = _integers(tree["left_child"]), _integers(tree["right_child"])
     for name in ("left_child", "right_child", "split_feature", "threshold", "decision_type"):
-        _expect(_count(tree[name]) == leaves - 1, where, f"one {name} for each of {leaves - 1} splits")
+        expect(_count(tree[name]) == leaves - 1, where, f"one {name} for each of {leaves - 1} splits")
     for name in ("leaf_weight", "leaf_count"):
-        _expect(_count(tree.get(name, b"")) in {0, leaves}, where, f"one {name} a leaf")
+        expect(_count(tree.get(name, b"")) in {0, leaves}, where, f"one {name} a leaf")
     for name in ("split_gain", "internal_value", "internal_weight", "internal_count"):
-        _expect(_count(tree.get(name, b"")) in {0, leaves - 1}, where, f"one {name} a split")
+        expect(_count(tree.get(name, b"")) in {0, leaves - 1}, where, f"one {name} a split")
     # A negative child is a leaf: -1 is leaf 0.
-    _expect(bool(np.all(left >= -leaves)) and bool(np.all(right >= -leaves)), where, "leaves that exist")
+    expect(bool(np.all(left >= -leaves)) and bool(np.all(right >= -leaves)), where, "leaves that exist")
     tree_nodes.check(left, right, where=where)
-    _expect(_within(_integers(tree["split_feature"]), features), where, "splits on features that exist")
+    expect(_within(_integers(tree["split_feature"]), features), where, "splits on features that exist")
     _check_categories(tree, where)
 
 
 def _check_categories(tree: dict[str, bytes], where: str) -> None:
     categorical = (_integers(tree["decision_type"]) & _CATEGORICAL) == 1
     sets = int(tree["num_cat"])
-    _expect(sets >= 0 and (sets > 0 or not categorical.any()), where, "categories for categorical splits")
+    expect(sets >= 0 and (sets > 0 or not categorical.any()), where, "categories for categorical splits")
     if sets == 0:
         return
     bounds = _integers(tree["cat_boundaries"])
-    _expect(len(bounds) == sets + 1 and bounds[0] == 0 and bool(np.all(np.diff(bounds) >= 0)), where, "category bounds")
-    _expect(int(bounds[-1]) == _count(tree["cat_threshold"]), where, "as many category words as the bounds say")
+    expect(len(bounds) == sets + 1 and bounds[0] == 0 and bool(np.all(np.diff(bounds) >= 0)), where, "category bounds")
+    expect(int(bounds[-1]) == _count(tree["cat_threshold"]), where, "as many category words as the bounds say")
     places = np.array(tree["threshold"].split())[categorical].astype(np.float64)
-    _expect(bool(np.all((places >= 0) & (places < sets))), where, "categorical splits on categories that exist")
+    expect(bool(np.all((places >= 0) & (places < sets))), where, "categorical splits on categories that exist")
 
 
 def _check_linear(tree: dict[str, bytes], leaves: int, features: int, where: str) -> None:
@@ -178,7 +179,7 @@ def _check_linear(tree: dict[str, bytes], leaves: int, features: int, where: str
     used = _integers(tree.get("leaf_features", b""))
     right = len(sizes) == leaves and bool(np.all(sizes >= 0)) and sizes.sum() == len(used) and _within(used, features)
     right = right and _count(tree.get("leaf_coeff", b"")) == len(used) and _count(tree["leaf_const"]) == leaves
-    _expect(right, where, "leaves with linear models over features that exist")
+    expect(right, where, "leaves with linear models over features that exist")
 
 
 def _integers(text: bytes) -> NDArray[np.int64]:
@@ -191,9 +192,3 @@ def _count(text: bytes) -> int:
 
 def _within(values: NDArray[np.int64], limit: int) -> bool:
     return bool(np.all((values >= 0) & (values < limit)))
-
-
-def _expect(condition: bool, where: str, what: str) -> None:  # noqa: FBT001 (reads like an assertion)
-    if not condition:
-        msg = f"{where}: not a model that LightGBM can use (expected: {what})"
-        raise MalformedError(msg)

@@ -16,6 +16,7 @@ import numpy as np
 
 from vitrify.core.errors import MalformedError
 from vitrify.formats._boosters import tree_nodes, ubjson
+from vitrify.formats._boosters.expectation import expect
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -121,21 +122,21 @@ def _check_booster(booster: dict[str, Any], model: XGBoostModel, learner: dict[s
     groups = max(model.classes, targets, 1)
     content = _trees(booster)
     if model.booster == "gblinear":
-        _expect(
+        expect(
             len(content["weights"]) == (model.features + 1) * groups, where, "as many weights as features and groups"
         )
         return
-    _expect(model.booster in {"gbtree", "dart"}, where, "one of the boosters gbtree, dart and gblinear")
-    _expect(int(content["gbtree_model_param"]["num_trees"]) == model.trees, where, "as many trees as it says")
+    expect(model.booster in {"gbtree", "dart"}, where, "one of the boosters gbtree, dart and gblinear")
+    expect(int(content["gbtree_model_param"]["num_trees"]) == model.trees, where, "as many trees as it says")
     group = _integers(content["tree_info"])
-    _expect(len(group) == model.trees and _within(group, groups), where, "for each tree a group that exists")
+    expect(len(group) == model.trees and _within(group, groups), where, "for each tree a group that exists")
     if "iteration_indptr" in content:
         ends = _integers(content["iteration_indptr"])
         # An empty model has no first end in some versions.
         right = len(ends) == 0 or (ends[0] == 0 and ends[-1] == model.trees and bool(np.all(np.diff(ends) >= 0)))
-        _expect(right, where, "iterations that cover the trees")
+        expect(right, where, "iterations that cover the trees")
     if model.booster == "dart":
-        _expect(len(booster["weight_drop"]) == model.trees, where, "a weight for each tree")
+        expect(len(booster["weight_drop"]) == model.trees, where, "a weight for each tree")
     _check_encoding(content.get("cats", {}), model.features, where)
     for index, tree in enumerate(content["trees"]):
         _check_tree(tree, model.features, f"{where}: tree {index}")
@@ -144,36 +145,36 @@ def _check_booster(booster: dict[str, Any], model: XGBoostModel, learner: dict[s
 def _check_tree(tree: dict[str, Any], features: int, where: str) -> None:
     left, right = _integers(tree["left_children"]), _integers(tree["right_children"])
     count = len(left)
-    _expect(count == int(tree["tree_param"]["num_nodes"]) and count > 0, where, "as many nodes as it says")
-    _expect(all(len(tree[name]) == count for name in _OF_NODE), where, "one value a node")
+    expect(count == int(tree["tree_param"]["num_nodes"]) and count > 0, where, "as many nodes as it says")
+    expect(all(len(tree[name]) == count for name in _OF_NODE), where, "one value a node")
     split = left != _NONE
-    _expect(bool(np.all((left[split] >= 0) & (right[split] >= 0))), where, "two children or none")
+    expect(bool(np.all((left[split] >= 0) & (right[split] >= 0))), where, "two children or none")
     tree_nodes.check(np.where(split, left, -1), np.where(split, right, -1), where=where)
     parents, inner = _integers(tree["parents"]), np.flatnonzero(split)
     known = parents[0] in _NO_PARENT and np.array_equal(parents[left[inner]], inner)
-    _expect(known and np.array_equal(parents[right[inner]], inner), where, "children that know their parent")
-    _expect(_within(_integers(tree["split_indices"])[split], features), where, "splits on features that exist")
+    expect(known and np.array_equal(parents[right[inner]], inner), where, "children that know their parent")
+    expect(_within(_integers(tree["split_indices"])[split], features), where, "splits on features that exist")
     width = int(tree["tree_param"].get("size_leaf_vector", 1))
     if width > 1 and "leaf_weights" in tree:
         # The right child of a leaf is the place of its vector.
-        _expect(_within(right[~split], len(tree["leaf_weights"]) // width), where, "leaves that exist")
+        expect(_within(right[~split], len(tree["leaf_weights"]) // width), where, "leaves that exist")
     else:
         # Before 3.2 the vectors of leaves stood with those of the other nodes.
-        _expect(width == 1 or bool(np.all(right[~split] == _NONE)), where, "leaves without children")
-        _expect(len(tree["base_weights"]) == count * width, where, "a value for each node")
+        expect(width == 1 or bool(np.all(right[~split] == _NONE)), where, "leaves without children")
+        expect(len(tree["base_weights"]) == count * width, where, "a value for each node")
     _check_categories(tree, count, where)
 
 
 def _check_categories(tree: dict[str, Any], count: int, where: str) -> None:
     nodes, starts, sizes = (_integers(tree.get(name, ())) for name in _CATEGORIES)
     total = len(tree.get("categories", ()))
-    _expect(len(nodes) == len(starts) == len(sizes) and _within(nodes, count), where, "categories of nodes that exist")
+    expect(len(nodes) == len(starts) == len(sizes) and _within(nodes, count), where, "categories of nodes that exist")
     inside = (starts >= 0) & (sizes >= 0) & (starts <= total) & (sizes <= total - starts)
-    _expect(bool(np.all(inside)), where, "categories that exist")
-    _expect(_within(_integers(tree.get("categories", ())), _MAX_CATEGORIES), where, "categories that XGBoost can count")
+    expect(bool(np.all(inside)), where, "categories that exist")
+    expect(_within(_integers(tree.get("categories", ())), _MAX_CATEGORIES), where, "categories that XGBoost can count")
     if "split_type" in tree:
         categorical = np.flatnonzero(_integers(tree["split_type"]))
-        _expect(bool(np.isin(categorical, nodes).all()), where, "categories for each categorical split")
+        expect(bool(np.isin(categorical, nodes).all()), where, "categories for each categorical split")
 
 
 def _check_encoding(cats: dict[str, Any], features: int, where: str) -> None:
@@ -182,20 +183,18 @@ def _check_encoding(cats: dict[str, Any], features: int, where: str) -> None:
     ends = _integers(cats.get("feature_segments", ()))
     if len(columns) == 0:
         return
-    _expect(
-        len(columns) == features and len(ends) == features + 1 and ends[0] == 0, where, "categories of each feature"
-    )
+    expect(len(columns) == features and len(ends) == features + 1 and ends[0] == 0, where, "categories of each feature")
     places = _integers(cats["sorted_idx"])
-    _expect(bool(np.all(np.diff(ends) >= 0)) and ends[-1] == len(places), where, "a place for each category")
+    expect(bool(np.all(np.diff(ends) >= 0)) and ends[-1] == len(places), where, "a place for each category")
     for column, start, end in zip(columns, ends[:-1], ends[1:], strict=True):
-        _expect(np.array_equal(np.sort(places[start:end]), np.arange(end - start)), where, "each category in one place")
+        expect(np.array_equal(np.sort(places[start:end]), np.arange(end - start)), where, "each category in one place")
         values = column["values"]
         if "offsets" in column and end > start:  # text, one after another
             bounds = _integers(column["offsets"])
             fits = len(bounds) == end - start + 1 and bounds[0] == 0 and bounds[-1] == len(values)
-            _expect(fits and bool(np.all(np.diff(bounds) >= 0)), where, "text that lies one after another")
+            expect(fits and bool(np.all(np.diff(bounds) >= 0)), where, "text that lies one after another")
         else:
-            _expect(len(values) == end - start, where, "a value for each category")
+            expect(len(values) == end - start, where, "a value for each category")
 
 
 def _integers(values: Any) -> NDArray[np.int64]:
@@ -208,9 +207,3 @@ def _integers(values: Any) -> NDArray[np.int64]:
 
 def _within(values: NDArray[np.int64], limit: int) -> bool:
     return bool(np.all((values >= 0) & (values < limit)))
-
-
-def _expect(condition: bool, where: str, what: str) -> None:  # noqa: FBT001 (reads like an assertion)
-    if not condition:
-        msg = f"{where}: not a model that XGBoost can use (expected: {what})"
-        raise MalformedError(msg)
