@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
+import textwrap
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -30,3 +33,22 @@ def store(home):
     from vitrify import stores
 
     return stores.default_store()
+
+
+@pytest.fixture
+def side_module(tmp_path, monkeypatch):
+    """Return a function that makes a module importable here, as a training script's own directory does."""
+    folder = tmp_path / "training"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    made = []
+
+    def make(name, source):
+        (folder / f"{name}.py").write_text(textwrap.dedent(source))
+        importlib.invalidate_caches()
+        made.append(name)
+        return importlib.import_module(name)
+
+    yield make
+    for name in made:
+        sys.modules.pop(name, None)

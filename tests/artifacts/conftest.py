@@ -1,10 +1,6 @@
-"""Models and modules that the artifact tests share."""
+"""Models that the artifact tests share."""
 
 from __future__ import annotations
-
-import importlib
-import sys
-import textwrap
 
 import numpy as np
 import pandas as pd
@@ -23,22 +19,3 @@ def table():
 @pytest.fixture
 def model(table):
     return make_pipeline(StandardScaler(), LogisticRegression()).fit(table, np.where(table["age"] > 50, "yes", "no"))
-
-
-@pytest.fixture
-def side_module(tmp_path, monkeypatch):
-    """Return a function that makes a module importable here, as a training script's own directory does."""
-    folder = tmp_path / "training"
-    folder.mkdir()
-    monkeypatch.syspath_prepend(str(folder))
-    made = []
-
-    def make(name, source):
-        (folder / f"{name}.py").write_text(textwrap.dedent(source))
-        importlib.invalidate_caches()
-        made.append(name)
-        return importlib.import_module(name)
-
-    yield make
-    for name in made:
-        sys.modules.pop(name, None)

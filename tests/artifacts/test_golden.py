@@ -58,3 +58,17 @@ def test_an_artifact_holds_its_golden_samples_and_says_how_many(rows):
     artifact = vitrify.save(DummyRegressor().fit(X, X[:, 0]), "m", example=X)
     inputs, outputs = artifact.golden()
     assert artifact.document.golden == len(inputs["X"]) == len(outputs["prediction"]) == min(rows, golden.MAX_ROWS)
+
+
+def test_a_call_without_a_batch_is_one_sample_however_long_its_arrays(tmp_path):
+    import onnx
+    from onnx import helper
+
+    value = helper.make_tensor_value_info
+    node = helper.make_node("Mul", ["x", "x"], ["y"])
+    graph = helper.make_graph([node], "square", [value("x", 1, [7])], [value("y", 1, [7])])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    example = {"x": np.arange(7, dtype=np.float32)}
+    artifact = vitrify.save(model, "m", example=example, dynamic={"x": {0: 7}})
+    assert artifact.document.golden == 1
+    onnx.checker.check_model(artifact.model())

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import textwrap
-
 import numpy as np
 import pytest
 
@@ -26,20 +23,5 @@ def proven():
         predicate = next(a.predicate for a in result.attestations if ":parity:" in a.predicate_type)
         assert predicate["source"] == str(source.digest)
         return source, result, predicate["reports"][-1]
-
-    return make
-
-
-@pytest.fixture
-def side_module(tmp_path, monkeypatch):
-    """Return a function that makes a module importable here, and nowhere else."""
-    folder = tmp_path / "training"
-    folder.mkdir()
-    monkeypatch.syspath_prepend(str(folder))
-
-    def make(name, source):
-        (folder / f"{name}.py").write_text(textwrap.dedent(source))
-        importlib.invalidate_caches()
-        return importlib.import_module(name)
 
     return make

@@ -116,7 +116,7 @@ class Artifact:
             UsageError: It has no signature, or that runtime cannot open its format.
             UntrustedCodeError: It needs a name that is not in ``allow``.
         """
-        assert self.signature is not None
+        _ = self.signature  # bare weights are refused here
         row = catalog().row("runtime", runtime or str(self.document.runtime))
         if self.document.format not in row.formats:
             msg = f"runtime {row.name!r} opens {', '.join(row.formats)}, not {self.document.format}"
@@ -124,9 +124,9 @@ class Artifact:
         session: Session = row.load().open(self.files, self.document, self._admit(allow))
         return session
 
-    def subject(self, *, allow: Collection[str] = (), native: Any = None) -> Subject:
+    def subject(self, *, allow: Collection[str] = ()) -> Subject:
         """Return what transforms and checks work on."""
-        return Subject(self.files, self.document, self.golden()[0], self._admit(allow), native)
+        return Subject(self.files, self.document, self.golden()[0], self._admit(allow))
 
     def _admit(self, allow: Collection[str]) -> Allow:
         """Check that all code the artifact needs is allowed, and make its bundled modules importable."""

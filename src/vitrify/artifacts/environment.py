@@ -39,13 +39,19 @@ def capture(modules: Iterable[str]) -> Environment:
 
 def provenance() -> dict[str, Any]:
     """Return who saved, when, and from which git commit (where the training code lies in a repository)."""
-    known: dict[str, Any] = {"when": datetime.now(UTC).isoformat(timespec="seconds"), "who": _user()}
+    known: dict[str, Any] = {"when": now(), "who": user()}
     if git := _git(_training_directory()):
         known["git"] = git
     return known
 
 
-def _user() -> str:
+def now() -> str:
+    """Return the time in UTC, to the second, as RFC 3339 has it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def user() -> str:
+    """Return who runs this process."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):

@@ -43,8 +43,8 @@ def load(
 
 def record_trust(artifact: Artifact) -> None:
     """Attest that this user has allowed the code that the artifact needs; once is enough."""
-    decision = {"names": list(artifact.document.code.names), "who": environment.provenance()["who"]}
+    decision = {"names": list(artifact.document.code.names), "who": environment.user()}
     for known in artifact.attestations:
         if known.predicate_type == TRUST and decision.items() <= known.predicate.items():
             return
-    attest(artifact.store, artifact.digest, TRUST, {**decision, "when": environment.provenance()["when"]})
+    attest(artifact.store, artifact.digest, TRUST, {**decision, "when": environment.now()})

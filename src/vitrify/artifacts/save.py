@@ -94,8 +94,7 @@ def _runtime_row(model: Any, format_row: Row) -> Row | None:
     """Return the runtime for an object; one with ``predict`` is an estimator even if no library of ours made it."""
     row = catalog().for_object("runtime", model)
     if row is None or format_row.name not in row.formats:
-        rows = [row for row in catalog().rows("runtime") if format_row.name in row.formats]
-        row = rows[0] if rows else None
+        row = catalog().runtime_of(format_row.name)
     elif row.name == "python" and hasattr(model, "predict"):
         row = catalog().row("runtime", "estimator")
     return row

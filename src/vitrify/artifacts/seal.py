@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
-from vitrify import stores
+from vitrify import containers, stores
 from vitrify.artifacts import code, environment, golden, trial
 from vitrify.artifacts.artifact import Artifact
 from vitrify.core.attestation import PROVENANCE, STATEMENT_TYPE, TRIAL, Attestation, Subject
@@ -93,7 +93,9 @@ def _golden(stage: Stage, draft: Draft) -> int:
         return 0
     with stage.open(GOLDEN, "dataset") as stream:
         stream.write(golden.dump(draft.inputs, draft.outputs))
-    return max(len(array) if array.ndim else 1 for array in draft.inputs.values())
+    signature = draft.document.signature
+    rows = containers.rows(draft.inputs, signature.inputs) if signature else None
+    return 1 if rows is None else rows
 
 
 def _manifest(document: Document, layers: tuple[Descriptor, ...], description: str) -> tuple[Manifest, bytes]:

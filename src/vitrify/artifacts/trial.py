@@ -115,6 +115,7 @@ def _difference(expected: np.ndarray[Any, Any], given: np.ndarray[Any, Any] | No
         return "", True
     if expected.dtype.kind in "fc":
         error = np.abs(given[unequal] - expected[unequal])
-        if np.all(error <= _NUMERIC_NOISE * np.nanmax(np.abs(expected))):
+        largest = np.abs(expected[np.isfinite(expected)]).max(initial=0.0)
+        if np.all(error <= _NUMERIC_NOISE * largest):
             return "", False
     return f"{np.count_nonzero(unequal)} of {expected.size} values differ", False

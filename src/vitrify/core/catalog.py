@@ -71,6 +71,10 @@ class Catalog:
                 return row
         return None
 
+    def runtime_of(self, format_name: str) -> Row | None:
+        """Return the first runtime, by name, that opens a format; None where none does."""
+        return next((row for row in self.rows("runtime") if format_name in row.formats), None)
+
     def with_plugins(self) -> Catalog:
         """Return this catalog and every row that installed packages add; a broken package warns and is left out."""
         catalog = Catalog(self._rows.values())

@@ -86,11 +86,11 @@ def _run_step(step: Step, source: Subject, checks: Sequence[Check], stage: Stage
 
 
 def _document(step: Step, source: Document, written: Written) -> Document:
-    rows = [row for row in catalog().rows("runtime") if step.target in row.formats]
+    runtime = catalog().runtime_of(step.target)
     return Document(
         schema=SCHEMA,
         format=step.target,
-        runtime=rows[0].name if rows else None,
+        runtime=runtime.name if runtime else None,
         entry=written.entry,
         signature=source.signature,
         notes=(*source.notes, *written.notes),

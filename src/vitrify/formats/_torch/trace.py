@@ -82,13 +82,12 @@ def _export(
             return torch.export.export(model, args, kwargs, dynamic_shapes=dynamic, strict=False), ()
         except torch._dynamo.exc.UserError as error:  # noqa: SLF001 (torch's own recipe names it)
             fixes = _FIXES.search(str(error))
-            bounds = [_BOUND.fullmatch(line) for line in fixes[0].splitlines()[1:]] if fixes else [None]
-            if not all(bounds):  # it asks for a constant, or for one size that depends on another
+            lines = fixes[0].splitlines()[1:] if fixes else []
+            bounds = [bound for line in lines if (bound := _BOUND.fullmatch(line))]
+            if fixes is None or len(bounds) < len(lines):  # a constant, or a size that depends on another
                 raise
-            narrower = refine_dynamic_shapes_from_suggested_fixes(fixes[0], dynamic) if fixes else dynamic
-            notes = tuple(
-                f"dimension {bound[1]!r} has bounds of the module's own: {bound[2]}" for bound in bounds if bound
-            )
+            narrower = refine_dynamic_shapes_from_suggested_fixes(fixes[0], dynamic)
+            notes = tuple(f"dimension {bound[1]!r} has bounds of the module's own: {bound[2]}" for bound in bounds)
             return torch.export.export(model, args, kwargs, dynamic_shapes=narrower, strict=False), notes
 
 
