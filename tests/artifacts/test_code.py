@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from vitrify.artifacts import code
-from vitrify.artifacts.local_files import LocalFiles
 from vitrify.core.document import Code
 from vitrify.core.errors import UnsupportedModelError, UsageError
+from vitrify.reading.files import LocalFiles
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_bundled_packages_are_imported_from_the_artifacts_bytes_alone(tmp_path):
     script = f"""
         from pathlib import Path
         from vitrify.artifacts import code
-        from vitrify.artifacts.local_files import LocalFiles
+        from vitrify.reading.files import LocalFiles
         from vitrify.core.document import Code
         places = {places!r}
         files = LocalFiles({{place: Path({str(tmp_path)!r}, module) for module, place in places.items()}})

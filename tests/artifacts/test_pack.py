@@ -13,8 +13,8 @@ from sklearn.linear_model import LinearRegression
 from skops.io import dump
 
 import vitrify
-from vitrify.artifacts.pack import describe_file
 from vitrify.core.errors import UnsupportedModelError, UntrustedCodeError, UsageError
+from vitrify.inspection.identify import describe
 
 X = np.random.default_rng(0).normal(size=(60, 3))
 Y = X[:, 0] * 2
@@ -113,7 +113,7 @@ def test_a_pickle_is_packed_only_with_its_names_allowed(file):
 
 def test_a_file_describes_itself_without_running(file):
     onnx.save(graph(), file)
-    assert describe_file(file)["operators"] == {"Mul": 1}
+    assert describe(file)["operators"] == {"Mul": 1}
 
 
 def test_what_nobody_knows_is_refused_by_its_content_and_not_by_its_name(tmp_path):

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from vitrify.artifacts.local_files import LocalFiles
     from vitrify.core.protocols import Format, Written
+    from vitrify.reading.files import LocalFiles
 
 
 class FilesAndSink:
@@ -60,7 +60,7 @@ def elsewhere(tmp_path: Path) -> Callable[..., bytes]:
         script = f"""
             import numpy, pickle, sys
             from pathlib import Path
-            from vitrify.artifacts.local_files import LocalFiles
+            from vitrify.reading.files import LocalFiles
             from vitrify.core.protocols import Allow
             from {type(form).__module__} import {type(form).__qualname__} as Format
             files = LocalFiles({{name: Path(path) for name, path in {paths!r}.items()}})

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vitrify.artifacts.local_files import LocalFiles
 from vitrify.core.errors import MalformedError, ModelError, UnsupportedModelError
 from vitrify.core.protocols import Allow
 from vitrify.formats._boosters import catboost_model
 from vitrify.formats.catboost import MODEL, CatBoost
+from vitrify.inspection.identify import files_at
+from vitrify.reading.files import LocalFiles
 
 FORMAT = CatBoost()
 ROWS = 150
@@ -169,7 +170,7 @@ def test_a_bare_file_of_catboost_is_read_as_a_plain_model(tmp_path):
     model, _ = MODELS["regressor"]()
     path = tmp_path / "theirs.cbm"
     model.save_model(path)
-    assert FORMAT.detect(path)
+    assert FORMAT.detect(files_at(path))
     assert FORMAT.describe(LocalFiles({"theirs.cbm": path}), {})["trees"] == 4
     np.testing.assert_array_equal(
         FORMAT.read(LocalFiles({"theirs.cbm": path}), {}, Allow()).predict(X), model.predict(X)
@@ -179,8 +180,8 @@ def test_a_bare_file_of_catboost_is_read_as_a_plain_model(tmp_path):
 def test_other_files_are_not_detected(tmp_path):
     for name, content in {"a.cbm": b"CBM", "b.cbm": b"", "c.pkl": b"\x80\x04"}.items():
         (tmp_path / name).write_bytes(content)
-        assert not FORMAT.detect(tmp_path / name)
-    assert not FORMAT.detect(tmp_path)
+        assert not FORMAT.detect(files_at(tmp_path / name))
+    assert not FORMAT.detect(files_at(tmp_path))
 
 
 def replaced(whole, before, after):

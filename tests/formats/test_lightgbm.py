@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vitrify.artifacts.local_files import LocalFiles
 from vitrify.core.errors import MalformedError, ModelError, UnsupportedModelError
 from vitrify.core.protocols import Allow
 from vitrify.formats._boosters import lightgbm_model
 from vitrify.formats.lightgbm import MODEL, LightGBM
+from vitrify.inspection.identify import files_at
+from vitrify.reading.files import LocalFiles
 
 FORMAT = LightGBM()
 ROWS = 160
@@ -185,7 +186,7 @@ def test_a_bare_file_of_lightgbm_is_read_as_a_booster(tmp_path):
     model, _ = MODELS["regressor"]()
     path = tmp_path / "theirs.txt"
     model.booster_.save_model(path)
-    assert FORMAT.detect(path)
+    assert FORMAT.detect(files_at(path))
     np.testing.assert_array_equal(
         FORMAT.read(LocalFiles({"theirs.txt": path}), {}, Allow()).predict(X), model.predict(X)
     )
@@ -194,8 +195,8 @@ def test_a_bare_file_of_lightgbm_is_read_as_a_booster(tmp_path):
 def test_other_files_are_not_detected(tmp_path):
     for name, content in {"a.txt": b"tree of life", "b.txt": b"", "c.pkl": b"\x80\x04"}.items():
         (tmp_path / name).write_bytes(content)
-        assert not FORMAT.detect(tmp_path / name)
-    assert not FORMAT.detect(tmp_path)
+        assert not FORMAT.detect(files_at(tmp_path / name))
+    assert not FORMAT.detect(files_at(tmp_path))
 
 
 def tampered(text, key, change, tree=1):

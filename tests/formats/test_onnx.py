@@ -14,6 +14,7 @@ from vitrify.core.errors import MalformedError, UnsupportedModelError
 from vitrify.core.protocols import Allow
 from vitrify.formats import _onnx_external
 from vitrify.formats.onnx import DATA, FILE, Onnx, element_type, parse, shape
+from vitrify.inspection.identify import files_at
 
 WEIGHT = np.arange(600, dtype=np.float32).reshape(3, 200)
 
@@ -141,14 +142,13 @@ def test_a_shape_that_nobody_gave_is_told_from_a_scalar():
 def test_detection_goes_by_content(tmp_path, files_and_sink):
     _, place = save(linear(), files_and_sink)
     good = place.files().path(FILE)
-    assert Onnx().detect(good)
+    assert Onnx().detect(files_at(good))
     for name, data in {"text": b"hello", "zip": b"PK\x03\x04", "empty": b"", "cut": good.read_bytes()[:-5]}.items():
         (tmp_path / f"{name}.onnx").write_bytes(data)
-        assert not Onnx().detect(tmp_path / f"{name}.onnx")
-    assert not Onnx().detect(tmp_path)
+        assert not Onnx().detect(files_at(tmp_path / f"{name}.onnx"))
+    assert not Onnx().detect(files_at(tmp_path))
     (tmp_path / "model.onnx").write_bytes(good.read_bytes())
-    assert Onnx().detect(tmp_path)
-    assert not Onnx().detect(tmp_path / "absent")
+    assert Onnx().detect(files_at(tmp_path))
 
 
 def put(place, name, data):

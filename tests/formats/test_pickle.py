@@ -18,11 +18,12 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from vitrify.artifacts.local_files import LocalFiles
 from vitrify.core.errors import MalformedError, UnsupportedModelError, UntrustedCodeError, VitrifyError
 from vitrify.core.protocols import Allow
 from vitrify.formats._opcodes import global_names
 from vitrify.formats.pickle import Pickle
+from vitrify.inspection.identify import files_at
+from vitrify.reading.files import LocalFiles
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))
@@ -219,9 +220,9 @@ def test_describe_and_detect_run_nothing(files_and_sink, tmp_path):
     assert told["code"] is True
     assert told["needs"] == [f"{__name__}.note"]
     assert f"{__name__}.note" in told["uses"]
-    assert Pickle().detect(place.files().path("model.pkl"))
+    assert Pickle().detect(files_at(place.files().path("model.pkl")))
     assert RAN == []
     other = tmp_path / "x.pkl"
     other.write_bytes(b"no pickle")
-    assert not Pickle().detect(other)
-    assert not Pickle().detect(tmp_path)
+    assert not Pickle().detect(files_at(other))
+    assert not Pickle().detect(files_at(tmp_path))

@@ -11,6 +11,7 @@ import pytest
 from vitrify.core.errors import MalformedError, MissingDependencyError, UnsupportedModelError, UntrustedCodeError
 from vitrify.core.protocols import Allow
 from vitrify.formats.python import REFERENCE, Python
+from vitrify.inspection.identify import files_at
 
 FORMAT = Python()
 SOURCE = """
@@ -165,10 +166,9 @@ def test_only_references_are_detected(tmp_path):
     good.write_text('{"object": "a:b"}')
     bad = tmp_path / "bad.json"
     bad.write_text('{"learner": {}}')
-    assert FORMAT.detect(good)
-    assert not FORMAT.detect(bad)
-    assert not FORMAT.detect(tmp_path)
-    assert not FORMAT.detect(tmp_path / "absent")
+    assert FORMAT.detect(files_at(good))
+    assert not FORMAT.detect(files_at(bad))
+    assert not FORMAT.detect(files_at(tmp_path))
 
 
 @pytest.mark.parametrize("function", [statistics.fmean, np.mean, math.fsum])

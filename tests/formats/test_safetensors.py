@@ -20,6 +20,7 @@ from vitrify.core.protocols import Allow
 from vitrify.formats._safetensors import write
 from vitrify.formats._safetensors.header import Tensor, encode, nbytes, parse
 from vitrify.formats.safetensors import Safetensors
+from vitrify.inspection.identify import files_at
 
 NUMPY = (
     "bool",
@@ -294,14 +295,13 @@ def test_describing_lists_tensors_without_reading_them(files_and_sink):
 def test_detection_goes_by_content(tmp_path, files_and_sink):
     _, place = save({"a": np.zeros(2)}, files_and_sink)
     good = place.files().path("model.safetensors")
-    assert Safetensors().detect(good)
+    assert Safetensors().detect(files_at(good))
     (tmp_path / "folder").mkdir()
-    assert not Safetensors().detect(tmp_path / "folder")
+    assert not Safetensors().detect(files_at(tmp_path / "folder"))
     (tmp_path / "folder" / "a.safetensors").write_bytes(good.read_bytes())
-    assert Safetensors().detect(tmp_path / "folder")
+    assert Safetensors().detect(files_at(tmp_path / "folder"))
     (tmp_path / "liar.safetensors").write_bytes(b"PK\x03\x04 not at all")
-    assert not Safetensors().detect(tmp_path / "liar.safetensors")
-    assert not Safetensors().detect(tmp_path / "absent")
+    assert not Safetensors().detect(files_at(tmp_path / "liar.safetensors"))
 
 
 # The header, as an enemy would write it.

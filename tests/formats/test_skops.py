@@ -31,6 +31,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from vitrify.core.errors import UnsupportedModelError, UntrustedCodeError
 from vitrify.core.protocols import Allow
 from vitrify.formats.skops import Skops
+from vitrify.inspection.identify import files_at
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 4))
@@ -377,14 +378,14 @@ def test_describe_tells_class_params_steps_features_and_classes_without_construc
 
 def test_detect_goes_by_content(saved, tmp_path):
     _, files = saved(StandardScaler())
-    assert Skops().detect(files.path("model.skops"))
+    assert Skops().detect(files_at(files.path("model.skops")))
     other = tmp_path / "model.skops"
     with zipfile.ZipFile(other, "w") as archive:
         archive.writestr("schema.json", "{}")
-    assert not Skops().detect(other)
+    assert not Skops().detect(files_at(other))
     other.write_bytes(b"")
-    assert not Skops().detect(other)
-    assert not Skops().detect(tmp_path)
+    assert not Skops().detect(files_at(other))
+    assert not Skops().detect(files_at(tmp_path))
 
 
 class Point(NamedTuple):

@@ -18,9 +18,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 
-from vitrify.artifacts.local_files import LocalFiles
 from vitrify.core.protocols import Allow
 from vitrify.formats.skops import Skops
+from vitrify.inspection.identify import files_at
+from vitrify.reading.files import LocalFiles
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))
@@ -93,7 +94,7 @@ def test_vitrify_reads_what_skops_writes(skops, tmp_path, name, compression):
     model, data = fitted(name)
     path = tmp_path / "model.skops"
     skops.dump(model, path, compression=compression)
-    assert Skops().detect(path)
+    assert Skops().detect(files_at(path))
     assert_equal(Skops().read(LocalFiles({"model.skops": path}), {}, Allow()), model, data)
 
 

@@ -19,11 +19,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from vitrify.artifacts.local_files import LocalFiles
 from vitrify.core.errors import MalformedError, UntrustedCodeError, VitrifyError
 from vitrify.core.protocols import Allow
 from vitrify.formats._skops import npy
 from vitrify.formats.skops import Skops
+from vitrify.reading.files import LocalFiles
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))

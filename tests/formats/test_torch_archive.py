@@ -9,6 +9,7 @@ import torch
 from vitrify.core.errors import MalformedError, UnsupportedModelError
 from vitrify.core.protocols import Allow
 from vitrify.formats.torch_export import TorchExport
+from vitrify.inspection.identify import files_at
 
 
 class Norm(torch.nn.Module):
@@ -44,7 +45,7 @@ def member(members, ending):
 def test_an_archive_of_pytorch_is_read_without_unpickling(files_and_sink, monkeypatch):
     model = Norm()
     files = archive(model, files_and_sink)
-    assert TorchExport().detect(files.path("model.pt2"))
+    assert TorchExport().detect(files_at(files.path("model.pt2")))
     monkeypatch.setattr(torch, "load", None)
     back = TorchExport().read(files, {"file": "model.pt2"}, Allow())
     data = torch.randn(5, 4)
@@ -103,7 +104,7 @@ def test_a_compressed_archive_is_malformed(files_and_sink):
     ):
         for info in old.infolist():
             new.writestr(info.filename, old.read(info))
-    assert not TorchExport().detect(path)
+    assert not TorchExport().detect(files_at(path))
     with pytest.raises(MalformedError, match="compressed"):
         TorchExport().read(other.files(), {"file": "model.pt2"}, Allow())
 

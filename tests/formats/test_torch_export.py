@@ -13,6 +13,7 @@ from vitrify import containers
 from vitrify.core.errors import MalformedError, ModelError, UnsupportedModelError, UntrustedCodeError, UsageError
 from vitrify.core.protocols import Allow
 from vitrify.formats.torch_export import TorchExport, read_program
+from vitrify.inspection.identify import files_at
 
 
 class Norm(torch.nn.Module):
@@ -363,10 +364,10 @@ def test_describing_counts_operators_without_running_them(files_and_sink):
 
 def test_detection_goes_by_content(tmp_path, files_and_sink):
     _, place = save(Norm(), torch.randn(3, 4), files_and_sink)
-    assert TorchExport().detect(place.files().path("program.json"))
-    assert not TorchExport().detect(place.files().path("model.safetensors"))
+    assert TorchExport().detect(files_at(place.files().path("program.json")))
+    assert not TorchExport().detect(files_at(place.files().path("model.safetensors")))
     (tmp_path / "program.json").write_bytes(place.files().read("program.json"))
-    assert TorchExport().detect(tmp_path)
+    assert TorchExport().detect(files_at(tmp_path))
 
 
 @torch.library.custom_op("vitrify_test::double", mutates_args=())

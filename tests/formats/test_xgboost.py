@@ -11,11 +11,12 @@ import xgboost
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vitrify.artifacts.local_files import LocalFiles
 from vitrify.core.errors import MalformedError, ModelError, UnsupportedModelError
 from vitrify.core.protocols import Allow
 from vitrify.formats._boosters import ubjson
 from vitrify.formats.xgboost import MODEL, XGBoost
+from vitrify.inspection.identify import files_at
+from vitrify.reading.files import LocalFiles
 
 ROWS = 120
 FORMAT = XGBoost()
@@ -216,7 +217,7 @@ def test_a_bare_file_of_xgboost_is_read_as_a_booster(tmp_path):
     model, _ = MODELS["regressor"]()
     for name in ("theirs.ubj", "theirs.json"):
         model.save_model(tmp_path / name)
-        assert FORMAT.detect(tmp_path / name)
+        assert FORMAT.detect(files_at(tmp_path / name))
         loaded = FORMAT.read(LocalFiles({name: tmp_path / name}), {}, Allow())
         np.testing.assert_array_equal(loaded.predict(xgboost.DMatrix(X)), model.predict(X))
 
@@ -224,8 +225,8 @@ def test_a_bare_file_of_xgboost_is_read_as_a_booster(tmp_path):
 def test_other_files_are_not_detected(tmp_path):
     for name, content in {"a.json": b'{"learner": 3}', "b.ubj": b"{", "c": b"", "d.pkl": b"\x80\x04"}.items():
         (tmp_path / name).write_bytes(content)
-        assert not FORMAT.detect(tmp_path / name)
-    assert not FORMAT.detect(tmp_path)
+        assert not FORMAT.detect(files_at(tmp_path / name))
+    assert not FORMAT.detect(files_at(tmp_path))
 
 
 def test_it_loads_in_a_new_process(saved, elsewhere):

@@ -6,10 +6,10 @@ import pytest
 import xgboost
 
 from vitrify import containers
-from vitrify.artifacts.local_files import LocalFiles
 from vitrify.core.document import SCHEMA, Document
 from vitrify.core.errors import ModelError, UsageError
 from vitrify.core.protocols import Allow
+from vitrify.reading.files import LocalFiles
 from vitrify.runtimes.xgboost import XGBoostRuntime
 
 RUNTIME = XGBoostRuntime()

@@ -10,13 +10,13 @@ import sys
 from pathlib import Path
 
 from vitrify.artifacts import code, environment, golden
-from vitrify.artifacts.local_files import LocalFiles
 from vitrify.core import arrays as npz
 from vitrify.core.catalog import catalog
 from vitrify.core.document import Document
 from vitrify.core.errors import VitrifyError
 from vitrify.core.protocols import Allow
 from vitrify.core.wire import to_builtins
+from vitrify.reading.files import LocalFiles
 
 
 def main() -> None:

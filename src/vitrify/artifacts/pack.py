@@ -5,17 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vitrify.artifacts.local_files import LocalFiles
 from vitrify.artifacts.save import save
-from vitrify.core.catalog import catalog
-from vitrify.core.errors import UnsupportedModelError, UsageError
 from vitrify.core.protocols import Allow
+from vitrify.inspection.identify import files_at, identify_one
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from vitrify.artifacts.artifact import Artifact
-    from vitrify.core.row import Row
     from vitrify.stores.oci_layout import OciLayout
 
 
@@ -48,43 +45,8 @@ def pack(
         MalformedError: It is not what its format allows.
         UntrustedCodeError: It needs a name that is not in ``allow``.
     """
-    row = _format(Path(path), format)
-    files, entry = _alone(Path(path), row)
-    model = row.load().read(files, entry, Allow.of(allow))
-    return save(model, name, example=example, format=row.name, dynamic=dynamic, description=description, store=store)
-
-
-def describe_file(path: Path) -> dict[str, Any]:
-    """Return what a model file says about itself, without running what is in it.
-
-    Raises:
-        UnsupportedModelError: No format knows its content.
-    """
-    row = _format(path, None)
-    return {"format": row.name, **row.load().describe(*_alone(path, row))}
-
-
-def _format(path: Path, name: str | None) -> Row:
-    if not path.exists():
-        msg = f"no such file: {path}"
-        raise UsageError(msg)
-    if name:
-        return catalog().row("format", name)
-    for row in catalog().rows("format"):
-        if row.installed() and row.load().detect(path):
-            return row
-    known = ", ".join(row.name for row in catalog().rows("format"))
-    msg = f"{path}: its content is of no format that is known here ({known})"
-    raise UnsupportedModelError(msg, remedy="name it with format=..., or --format, if you know better")
-
-
-def _alone(path: Path, row: Row) -> tuple[LocalFiles, dict[str, Any]]:
-    """Return one file under the name that an artifact would give it, and the least entry that finds it.
-
-    A directory is taken as it is: its files keep their names.
-    """
-    if path.is_dir():
-        found = sorted(file for file in path.rglob("*") if file.is_file() and not file.is_symlink())
-        return LocalFiles({file.relative_to(path).as_posix(): file for file in found}), {}
-    suffix = next((suffix for suffix in row.suffixes if path.name.endswith(suffix)), row.suffixes[0])
-    return LocalFiles({f"model{suffix}": path}), {"file": f"model{suffix}"}
+    one = identify_one(files_at(Path(path)), where=str(path), name=format)
+    model = one.row.load().read(one.files, one.entry, Allow.of(allow))
+    return save(
+        model, name, example=example, format=one.row.name, dynamic=dynamic, description=description, store=store
+    )

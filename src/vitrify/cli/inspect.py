@@ -19,21 +19,19 @@ if TYPE_CHECKING:
 def command(reference: str, store: str | None, as_json: bool) -> None:
     """Show an artifact's files, signature, environment and evidence, or what a model file says about itself."""
     from vitrify.artifacts import open_artifact
-    from vitrify.artifacts.pack import describe_file
     from vitrify.cli._render import artifact_json, show_facts, show_json
     from vitrify.core.catalog import catalog
     from vitrify.core.wire import to_builtins
+    from vitrify.inspection.identify import describe
 
     where = open_store(store)
     if Path(reference).is_file() and not reference.endswith((".tar", ".vit")):
-        facts = describe_file(Path(reference))
+        facts = describe(Path(reference))
         show_json(facts) if as_json else show_facts(_flat(facts))
         return
     artifact = open_artifact(reference, store=where)
     row = catalog().row("format", artifact.document.format)
-    about: dict[str, Any] = {"not described": f"needs {', '.join(row.requires)}: pip install 'vitrify[{row.extra}]'"}
-    if row.installed():
-        about = row.load().describe(artifact.files, artifact.document.entry)
+    about = row.look().describe(artifact.files, artifact.document.entry)
     if as_json:
         evidence = [to_builtins(attestation) for attestation in artifact.attestations]
         show_json({**artifact_json(artifact), "content": about, "attestations": evidence})

@@ -71,6 +71,12 @@ class MalformedError(VitrifyError):
     exit_code = 7
 
 
+class LimitExceededError(MalformedError):
+    """Content that is larger, deeper or longer than what is read from a stranger; it was not looked at to its end."""
+
+    exit_code = 13
+
+
 class UnsupportedModelError(VitrifyError):
     """A model that a format or a transform cannot carry; ``problems`` lists every reason at once."""
 

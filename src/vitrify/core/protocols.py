@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, runtime_checkable
 from vitrify.core.errors import UntrustedCodeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from vitrify.core.digest import Digest
     from vitrify.core.document import Document
+    from vitrify.core.graph import Graph
     from vitrify.core.manifest import Descriptor, FileKind, Manifest
     from vitrify.core.plan import Step
     from vitrify.core.report import Finding, Report
@@ -171,13 +172,34 @@ class Container(Protocol):
 
 
 class Format(Protocol):
-    """One file format: is this yours, what is in it, write it, read it."""
+    """One file format: is this yours, what is in it, could it hurt. It never runs what is in a file.
 
-    def detect(self, path: Path) -> bool:
-        """Say whether a file or directory is of this format, by its content and without running it."""
+    ``files`` are one file, called as whoever made it liked, or a directory; ``entry`` is what the writer remembered,
+    for a stranger's file ``{"file": its name}`` and for a directory empty. Nothing here needs the library that makes
+    such files to be installed.
+    """
+
+    def detect(self, files: Files) -> bool:
+        """Say whether this is of this format, by its content, at the cost of a look; it raises nothing."""
 
     def describe(self, files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the files say about themselves, as JSON, without running what is in them."""
+        """Return what the files say about themselves, as JSON; :mod:`vitrify.formats` names the keys.
+
+        Raises:
+            MalformedError: They are not of this format, or cut off.
+        """
+
+    def hazards(self, files: Files, entry: Mapping[str, Any]) -> Iterable[Finding]:
+        """Yield what could run code, reach out of the file or break a reader, and what could not be checked.
+
+        Raises:
+            MalformedError: They are not of this format, or cut off: that is a finding too.
+        """
+
+
+@runtime_checkable
+class Live(Format, Protocol):
+    """A format that is written from a live model and read into one."""
 
     def write(self, model: Any, sink: Sink, example: Example | None) -> Written:
         """Write a live model.
@@ -193,6 +215,22 @@ class Format(Protocol):
             UntrustedCodeError: It needs a name that ``allow`` does not hold.
             MalformedError: The files are not of this format.
         """
+
+
+@runtime_checkable
+class Drawn(Protocol):
+    """A format that holds a graph of operators."""
+
+    def graph(self, files: Files, entry: Mapping[str, Any]) -> Graph:
+        """Return the graph as a value, for drawing; no tensor's data is read."""
+
+
+@runtime_checkable
+class Holds(Protocol):
+    """A format that holds other files, which have to be looked at one by one."""
+
+    def parts(self, files: Files, entry: Mapping[str, Any]) -> Iterable[tuple[str, Files]]:
+        """Yield the place and the bytes of each part that ``hazards`` does not itself answer for."""
 
 
 @dataclass(frozen=True)

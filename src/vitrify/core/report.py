@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from vitrify.core.html import html_table
 from vitrify.core.wire import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Verdict = Literal["clean", "found", "not checked"]
 
@@ -17,11 +20,17 @@ class Finding(Value, frozen=True, kw_only=True):
         place: A step, a file, a row or a column: enough to go and look.
         message: What is there and what was expected.
         remedy: What to do about it.
+        rule: Which rule found it, the same in every version: ``untrusted-global``.
+        subject: The exact thing that it is about, which a policy can allow: ``acme.steps.Scale``.
+        verdict: ``not checked`` where it says that something could not be looked at.
     """
 
     place: str
     message: str
     remedy: str = ""
+    rule: str = ""
+    subject: str = ""
+    verdict: Literal["found", "not checked"] = "found"
 
     def __str__(self) -> str:
         """Return one line."""
@@ -42,6 +51,13 @@ class Report(Value, frozen=True, kw_only=True):
     verdict: Verdict
     findings: tuple[Finding, ...] = ()
     details: dict[str, Any] = {}
+
+    @classmethod
+    def of(cls, check: str, findings: Iterable[Finding], details: dict[str, Any] | None = None) -> Self:
+        """Return a report whose verdict follows from its findings: the worst of theirs, ``clean`` without any."""
+        found = tuple(sorted(findings, key=lambda finding: finding.verdict != "found"))
+        verdict: Verdict = found[0].verdict if found else "clean"
+        return cls(check=check, verdict=verdict, findings=found, details=details or {})
 
     @property
     def passed(self) -> bool:

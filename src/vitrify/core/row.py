@@ -33,6 +33,8 @@ class Row:
         fidelity: What it may change (transforms).
         cost: Relative effort; the planner takes the cheapest road (transforms).
         formats: Formats that it opens (runtimes).
+        specification: Where the format is written down (formats).
+        generic: Whether it says nothing about a model: a zip file, plain text. Others are asked first (formats).
         summary: One line for people.
     """
 
@@ -48,6 +50,8 @@ class Row:
     fidelity: Fidelity = "exact"
     cost: int = 1
     formats: tuple[str, ...] = ()
+    specification: str = ""
+    generic: bool = False
     summary: str = ""
 
     def installed(self) -> bool:
@@ -60,15 +64,19 @@ class Row:
         Raises:
             MissingDependencyError: A library is missing; the remedy is the install command.
         """
-        return _load(self)
+        if missing := [module for module in self.requires if not _importable(module)]:
+            package = f"vitrify[{self.extra}]" if self.extra else " ".join(missing)
+            msg = f"{self.kind} {self.name!r} needs {', '.join(missing)}, which is not installed"
+            raise MissingDependencyError(msg, remedy=f"pip install '{package}'")
+        return _make(self)
+
+    def look(self) -> Any:
+        """Return the plugin without asking for its libraries: a format that only looks at files needs none."""
+        return _make(self)
 
 
 @cache
-def _load(row: Row) -> Any:
-    if missing := [module for module in row.requires if not _importable(module)]:
-        package = f"vitrify[{row.extra}]" if row.extra else " ".join(missing)
-        msg = f"{row.kind} {row.name!r} needs {', '.join(missing)}, which is not installed"
-        raise MissingDependencyError(msg, remedy=f"pip install '{package}'")
+def _make(row: Row) -> Any:
     module, _, name = row.target.partition(":")
     return getattr(importlib.import_module(module), name)()
 

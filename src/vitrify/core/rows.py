@@ -2,91 +2,8 @@
 
 from __future__ import annotations
 
+from vitrify.core.format_rows import FORMATS
 from vitrify.core.row import Row
-
-_FORMATS = (
-    Row(
-        kind="format",
-        name="skops",
-        target="vitrify.formats.skops:Skops",
-        extra="sklearn",
-        requires=("sklearn",),
-        suffixes=(".skops",),
-        types=("sklearn.base.BaseEstimator",),
-        summary="scikit-learn estimators and pipelines as data, without pickle",
-    ),
-    Row(
-        kind="format",
-        name="xgboost",
-        target="vitrify.formats.xgboost:XGBoost",
-        extra="xgboost",
-        requires=("xgboost",),
-        suffixes=(".ubj",),
-        types=("xgboost.core.Booster", "xgboost.sklearn.XGBModel"),
-        summary="XGBoost UBJSON with the wrapper's state",
-    ),
-    Row(
-        kind="format",
-        name="lightgbm",
-        target="vitrify.formats.lightgbm:LightGBM",
-        extra="lightgbm",
-        requires=("lightgbm",),
-        suffixes=(".lgb.txt",),
-        types=("lightgbm.basic.Booster", "lightgbm.sklearn.LGBMModel"),
-        summary="LightGBM text with category maps and the wrapper's state",
-    ),
-    Row(
-        kind="format",
-        name="catboost",
-        target="vitrify.formats.catboost:CatBoost",
-        extra="catboost",
-        requires=("catboost",),
-        suffixes=(".cbm",),
-        types=("catboost.core.CatBoost",),
-        summary="CatBoost binary model",
-    ),
-    Row(
-        kind="format",
-        name="torch-export",
-        target="vitrify.formats.torch_export:TorchExport",
-        extra="torch",
-        requires=("torch",),
-        suffixes=(".pt2",),
-        types=("torch.nn.modules.module.Module",),
-        summary="PyTorch exported program, its weights as safetensors",
-    ),
-    Row(
-        kind="format",
-        name="safetensors",
-        target="vitrify.formats.safetensors:Safetensors",
-        suffixes=(".safetensors",),
-        types=("builtins.dict",),
-        summary="named tensors (a state dict), tied and strided ones kept",
-    ),
-    Row(
-        kind="format",
-        name="onnx",
-        target="vitrify.formats.onnx:Onnx",
-        requires=("onnx",),
-        suffixes=(".onnx",),
-        types=("onnx.onnx_ml_pb2.ModelProto",),
-        summary="ONNX graph, external data above 2 GiB",
-    ),
-    Row(
-        kind="format",
-        name="python",
-        target="vitrify.formats.python:Python",
-        types=("builtins.function", "builtins.type"),
-        summary="a named Python function or class, its source bundled; code",
-    ),
-    Row(
-        kind="format",
-        name="pickle",
-        target="vitrify.formats.pickle:Pickle",
-        suffixes=(".pkl", ".pickle"),
-        summary="pickle, only when asked for; code",
-    ),
-)
 
 _RUNTIMES = (
     Row(
@@ -258,4 +175,4 @@ _CONTAINERS = (
     ),
 )
 
-BUILTIN: tuple[Row, ...] = (*_FORMATS, *_RUNTIMES, *_TRANSFORMS, *_CHECKS, *_STORES, *_CONTAINERS)
+BUILTIN: tuple[Row, ...] = (*FORMATS, *_RUNTIMES, *_TRANSFORMS, *_CHECKS, *_STORES, *_CONTAINERS)

@@ -11,28 +11,20 @@ from vitrify.formats._boosters.wrapper import STATE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from vitrify.core.protocols import Files
 
-_HEAD = 512
 _OURS = frozenset({STATE, DOCUMENT, GOLDEN})
 
 
-def head(path: Path) -> bytes:
-    """Return a file's first 512 bytes; none for a directory."""
-    if not path.is_file():
-        return b""
-    with path.open("rb") as stream:
-        return stream.read(_HEAD)
-
-
-def find(files: Files, suffixes: tuple[str, ...]) -> str:
-    """Return the name of the model's native file, which is called as whoever packed it liked.
+def find(files: Files, entry: Mapping[str, Any], suffixes: tuple[str, ...]) -> str:
+    """Return the name of the model's native file: the entry's, or else the only one with such an ending.
 
     Raises:
         MalformedError: There is none, or more than one.
     """
+    if "file" in entry:
+        return str(entry["file"])
     found = [name for name in files.names() if name not in _OURS and name.endswith(suffixes)]
     if len(found) != 1:
         msg = f"one file {' or '.join(suffixes)} was expected, not {found or 'none'} (there are: {files.names()})"

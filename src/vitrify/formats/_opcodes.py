@@ -9,7 +9,7 @@ import pickletools
 import warnings
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from vitrify.formats._malformed import refuse
+from vitrify.reading.malformed import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,12 +11,13 @@ from vitrify.core.protocols import Written
 from vitrify.formats import _native_file
 from vitrify.formats._boosters import catboost_model
 from vitrify.formats._boosters.wrapper import Wrapper
+from vitrify.reading.files import head
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Iterable, Mapping
 
     from vitrify.core.protocols import Allow, Example, Files, Sink
+    from vitrify.core.report import Finding
 
 MODEL = "model.cbm"
 
@@ -40,14 +41,13 @@ class CatBoost:
     be written in another order than the one that was saved.
     """
 
-    def detect(self, path: Path) -> bool:
+    def detect(self, files: Files) -> bool:
         """Say whether a file is a binary model of CatBoost."""
-        return _native_file.head(path).startswith(catboost_model.MAGIC)
+        return head(files).startswith(catboost_model.MAGIC)
 
     def describe(self, files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Return trees, objective, features, classes and parameters; CatBoost is not needed."""
-        del entry
-        name = _native_file.find(files, (".cbm",))
+        name = _native_file.find(files, entry, (".cbm",))
         model = catboost_model.parse(files.map(name), where=name)
         restored = _WRAPPER.read(files)
         attributes = restored.attributes if restored else {}
@@ -62,6 +62,11 @@ class CatBoost:
             "trained": model.info.get("train_finish_time"),
             "parameters": _native_file.shown(attributes.get("_init_params", {})),
         }
+
+    def hazards(self, files: Files, entry: Mapping[str, Any]) -> Iterable[Finding]:
+        """Yield nothing: trees and numbers, whose bounds are checked by reading them."""
+        self.describe(files, entry)
+        return ()
 
     def write(self, model: Any, sink: Sink, example: Example | None) -> Written:
         """Write the model and its wrapper.
@@ -86,10 +91,9 @@ class CatBoost:
             UntrustedCodeError: Its class is a user's, and not allowed.
             MalformedError: The files are not what CatBoost and :meth:`write` write.
         """
-        del entry
         import catboost
 
-        name = _native_file.find(files, (".cbm",))
+        name = _native_file.find(files, entry, (".cbm",))
         catboost_model.parse(files.map(name), where=name)
         restored = _WRAPPER.read(files)
         cls = _WRAPPER.find_class(restored, (catboost.CatBoost,), allow) if restored else catboost.CatBoost

@@ -10,10 +10,10 @@ from vitrify.core.report import Finding
 from vitrify.formats import _native_file
 from vitrify.formats._boosters import lightgbm_model
 from vitrify.formats._boosters.wrapper import Wrapper
+from vitrify.reading.files import head
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Iterable, Mapping
 
     from vitrify.core.protocols import Allow, Example, Files, Sink
 
@@ -38,14 +38,13 @@ class LightGBM:
     class, parameters, class labels in their own type, scores and best iteration.
     """
 
-    def detect(self, path: Path) -> bool:
+    def detect(self, files: Files) -> bool:
         """Say whether a file is a text model of LightGBM."""
-        return lightgbm_model.is_lightgbm(_native_file.head(path))
+        return lightgbm_model.is_lightgbm(head(files))
 
     def describe(self, files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Return trees, objective, features, classes and parameters; LightGBM is not needed."""
-        del entry
-        name = _native_file.find(files, (".txt",))
+        name = _native_file.find(files, entry, (".txt",))
         model = lightgbm_model.parse(files.read(name), where=name)
         restored = _WRAPPER.read(files)
         attributes = restored.attributes if restored else {}
@@ -64,6 +63,11 @@ class LightGBM:
             "classes": None if labels is None else [str(label) for label in labels],
             "parameters": _native_file.shown({k: v for k, v in attributes.items() if not k.startswith("_")}),
         }
+
+    def hazards(self, files: Files, entry: Mapping[str, Any]) -> Iterable[Finding]:
+        """Yield nothing: trees and numbers, whose bounds are checked by reading them."""
+        self.describe(files, entry)
+        return ()
 
     def write(self, model: Any, sink: Sink, example: Example | None) -> Written:
         """Write the booster and its wrapper.
@@ -94,10 +98,9 @@ class LightGBM:
             UntrustedCodeError: Its class is a user's, and not allowed.
             MalformedError: The files are not what LightGBM and :meth:`write` write.
         """
-        del entry
         from lightgbm import Booster, LGBMModel
 
-        name = _native_file.find(files, (".txt",))
+        name = _native_file.find(files, entry, (".txt",))
         data = files.read(name)
         lightgbm_model.parse(data, where=name)
         restored = _WRAPPER.read(files)

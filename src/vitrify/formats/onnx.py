@@ -17,11 +17,13 @@ from google.protobuf.message import DecodeError, EncodeError  # type: ignore[imp
 from vitrify.core.errors import MalformedError, UnsupportedModelError
 from vitrify.core.protocols import Written
 from vitrify.formats import _onnx_external
+from vitrify.reading.files import only
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from vitrify.core.protocols import Allow, Example, Files, Sink
+    from vitrify.core.report import Finding
 
 FILE = "model.onnx"
 DATA = "model.onnx.data"
@@ -31,19 +33,10 @@ _MAX_IR = 100
 class Onnx:
     """The format of ONNX models."""
 
-    def detect(self, path: Path) -> bool:
+    def detect(self, files: Files) -> bool:
         """Say whether the file is an ONNX model, or the directory holds exactly one."""
-        if path.is_dir():
-            models = [file for file in sorted(path.glob("*.onnx")) if self.detect(file)]
-            return len(models) == 1
-        try:
-            with path.open("rb") as stream:
-                if stream.read(1) != b"\x08":  # the first field of every writer: ir_version
-                    return False
-            model = onnx.load(path, load_external_data=False)
-        except (OSError, DecodeError):
-            return False
-        return 0 < model.ir_version < _MAX_IR and bool(model.opset_import) and model.HasField("graph")
+        names = [name for name in files.names() if only(files) or name.endswith(".onnx")]
+        return sum(_is_model(files.map(name)) for name in names) == 1
 
     def describe(self, files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Return versions, producer, inputs, outputs, operators with their counts, and the size of the weights."""
@@ -61,6 +54,11 @@ class Onnx:
             "weights": {"count": len(graph.initializer), "bytes": _onnx_external.size(model) + data},
             "metadata": {prop.key: prop.value for prop in model.metadata_props},
         }
+
+    def hazards(self, files: Files, entry: Mapping[str, Any]) -> Iterable[Finding]:
+        """Yield nothing yet but what reading refuses."""
+        parse(files, entry)
+        return ()
 
     def write(self, model: Any, sink: Sink, example: Example | None) -> Written:
         """Write a model, or the model in a file with its external data.
@@ -150,6 +148,17 @@ def shape(value: onnx.ValueInfoProto) -> list[int | str | None] | None:
         kind = dimension.WhichOneof("value")
         sizes.append(getattr(dimension, kind) if kind else None)
     return sizes
+
+
+def _is_model(view: memoryview) -> bool:
+    if bytes(view[:1]) != b"\x08":  # the first field of every writer: ir_version
+        return False
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(bytes(view))
+    except DecodeError:
+        return False
+    return 0 < model.ir_version < _MAX_IR and bool(model.opset_import) and model.HasField("graph")
 
 
 def _file(files: Files, entry: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """Pickle: only when the user asks. A pickle is code, and its artifact says so.
 
-It is read with an allow-list of exact names, as :mod:`._trust` has them, plus what the user allows. Every name
-that is missing is listed before the first opcode runs; the list comes from :mod:`._opcodes`, and while the
+It is read with an allow-list of exact names, as :mod:`vitrify.pickles.names` has them, plus what the user allows.
+Every name that is missing is listed before the first opcode runs; the list comes from :mod:`._opcodes`, and while the
 pickle runs, a name that is not on it stops it. What is allowed, runs: the safest pickle is no pickle.
 """
 
@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from vitrify.core.errors import MalformedError, UnsupportedModelError, UntrustedCodeError, VitrifyError
 from vitrify.core.protocols import Written
 from vitrify.core.report import Finding
-from vitrify.formats import _native_file, _trust
-from vitrify.formats._malformed import refuse
+from vitrify.formats import _native_file
 from vitrify.formats._opcodes import global_names
-from vitrify.formats._trust import Name
+from vitrify.pickles import names as trust
+from vitrify.pickles.names import Name
+from vitrify.reading.files import only
+from vitrify.reading.malformed import refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Iterable, Mapping
 
     from vitrify.core.protocols import Allow, Example, Files, Sink
 
@@ -31,26 +32,33 @@ PROTOCOL = 5
 class Pickle:
     """The pickle format, protocol 5 when written, any when read."""
 
-    def detect(self, path: Path) -> bool:
+    def detect(self, files: Files) -> bool:
         """Say whether a file is one complete pickle, by its opcodes."""
-        if not path.is_file():
+        name = only(files)
+        if name is None:
             return False
-        with path.open("rb") as stream:
+        with files.path(name).open("rb") as stream:
             try:
-                global_names(stream, where=path.name)
+                global_names(stream, where=name)
             except MalformedError:
                 return False
             return not stream.read(1)
 
-    def describe(self, files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002 (the protocol's)
+    def describe(self, files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Return the names that the pickle uses, and those of them that have to be allowed."""
-        where = _native_file.find(files, (".pkl", ".pickle"))
+        where = _native_file.find(files, entry, (".pkl", ".pickle"))
         names = _names(files, where)
         return {
             "code": True,
             "uses": sorted(name.dotted for name in names),
-            "needs": list(_trust.untrusted(names)),
+            "needs": list(trust.untrusted(names)),
         }
+
+    def hazards(self, files: Files, entry: Mapping[str, Any]) -> Iterable[Finding]:
+        """Yield the names that nobody has trusted yet."""
+        where = _native_file.find(files, entry, (".pkl", ".pickle"))
+        for name in trust.untrusted(_names(files, where)):
+            yield Finding(place=where, message=f"would use {name}", rule="untrusted-global", subject=name)
 
     def write(self, model: Any, sink: Sink, example: Example | None) -> Written:  # noqa: ARG002 (the protocol's)
         """Write a model.
@@ -70,20 +78,20 @@ class Pickle:
         names = [Name(module, name, "pickle") for module, name in found]
         return Written(
             entry={"code": True},
-            names=_trust.untrusted(names),
+            names=trust.untrusted(names),
             notes=("a pickle: loading it runs the code that it names",),
         )
 
-    def read(self, files: Files, entry: Mapping[str, Any], allow: Allow) -> Any:  # noqa: ARG002 (the protocol's)
+    def read(self, files: Files, entry: Mapping[str, Any], allow: Allow) -> Any:
         """Run the pickle.
 
         Raises:
             UntrustedCodeError: It names code that is neither trusted nor allowed; all is listed, nothing was run.
             MalformedError: It is no pickle, names what is not here, or fails while it runs.
         """
-        where = _native_file.find(files, (".pkl", ".pickle"))
+        where = _native_file.find(files, entry, (".pkl", ".pickle"))
         names = _names(files, where)
-        allow.require(_trust.untrusted(names), what=f"loading {where}")
+        allow.require(trust.untrusted(names), what=f"loading {where}")
         try:
             with files.path(where).open("rb") as stream:
                 return _Unpickler(stream, names, where).load()
@@ -108,7 +116,7 @@ class _Unpickler(pickle.Unpickler):
         if Name(module, name, "pickle") not in self._names:
             msg = f"{self._where}: while it ran it asked for {module}.{name}, which its opcodes did not show"
             raise UntrustedCodeError(msg, names=[f"{module}.{name}"], remedy="do not use this file")
-        return _trust.resolve(module, name)
+        return trust.resolve(module, name)
 
 
 def _dump(model: Any, stream: BinaryIO) -> None:

@@ -10,10 +10,10 @@ from vitrify.core.protocols import Written
 from vitrify.core.report import Finding
 from vitrify.core.wire import Value
 from vitrify.formats import _importable
+from vitrify.reading.files import head, only
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Iterable, Mapping
 
     from vitrify.core.protocols import Allow, Example, Files, Sink
 
@@ -33,18 +33,26 @@ class Python:
     process (closures, instances, changed module variables) are not in it; those are refused.
     """
 
-    def detect(self, path: Path) -> bool:
+    def detect(self, files: Files) -> bool:
         """Say whether a file is such a reference."""
+        name = only(files)
+        if name is None or not head(files).startswith(b"{"):
+            return False
         try:
-            _parse(path.read_bytes(), where=path.name)
-        except (OSError, MalformedError):
+            _parse(files.read(name), where=name)
+        except MalformedError:
             return False
         return True
 
     def describe(self, files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Return the name; nothing is imported."""
-        del entry
-        return {"object": _parse(files.read(REFERENCE), where=REFERENCE)}
+        name = str(entry.get("file", REFERENCE))
+        return {"object": _parse(files.read(name), where=name)}
+
+    def hazards(self, files: Files, entry: Mapping[str, Any]) -> Iterable[Finding]:
+        """Yield the name: it is code."""
+        name = self.describe(files, entry)["object"]
+        yield Finding(place=REFERENCE, message=f"would run {name}", rule="untrusted-global", subject=name)
 
     def write(self, model: Any, sink: Sink, example: Example | None) -> Written:
         """Write the name.

@@ -15,31 +15,32 @@ from vitrify.core.protocols import Written
 from vitrify.formats._safetensors.header import MAX_HEADER
 from vitrify.formats._safetensors.read import describe_tensors, read_tensors
 from vitrify.formats._safetensors.write import write_tensors
+from vitrify.reading.files import only
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Iterable, Mapping
 
     from vitrify.core.protocols import Allow, Example, Files, Sink
+    from vitrify.core.report import Finding
+
+SUFFIX = ".safetensors"
 
 
 class Safetensors:
     """The format of bare weights."""
 
-    def detect(self, path: Path) -> bool:
+    def detect(self, files: Files) -> bool:
         """Say whether the file has a safetensors header, or the directory holds such files."""
-        if path.is_dir():
-            return any(self.detect(file) for file in sorted(path.glob("*.safetensors")))
-        try:
-            with path.open("rb") as stream:
-                length = int.from_bytes(stream.read(8), "little")
-                return length <= MAX_HEADER and stream.read(1) == b"{" and 8 + length <= path.stat().st_size
-        except OSError:
-            return False
+        return any(_has_header(files.map(name)) for name in files.names() if only(files) or name.endswith(SUFFIX))
 
     def describe(self, files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Return the tensors (element type, shape, bytes), the total and the metadata; no tensor is read."""
         return describe_tensors(files, entry)
+
+    def hazards(self, files: Files, entry: Mapping[str, Any]) -> Iterable[Finding]:
+        """Yield nothing: numbers, whose bounds are checked by reading the header."""
+        self.describe(files, entry)
+        return ()
 
     def write(self, model: Any, sink: Sink, example: Example | None) -> Written:  # noqa: ARG002 (the protocol's)
         """Write a dict of arrays or tensors; see :class:`vitrify.core.protocols.Format`."""
@@ -52,3 +53,8 @@ class Safetensors:
     def read(self, files: Files, entry: Mapping[str, Any], allow: Allow) -> dict[str, Any]:  # noqa: ARG002 (the protocol's)
         """Return the dict: arrays are read-only views of the file, tensors are copied where they are written to."""
         return read_tensors(files, entry)
+
+
+def _has_header(view: memoryview) -> bool:
+    length = int.from_bytes(view[:8], "little")
+    return length <= MAX_HEADER and bytes(view[8:9]) == b"{" and 8 + length <= view.nbytes

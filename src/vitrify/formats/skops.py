@@ -8,27 +8,28 @@ everything that cannot be kept is listed at once, and indices inside trees and s
 
 Reading has three steps that never mix: parse (:mod:`._skops.node`), audit (:mod:`._skops.audit`), construct
 (:mod:`._skops.build`). Only the last one imports what the file names, after every name was found trusted
-(:mod:`._trust`) or allowed by the user.
+(:mod:`vitrify.pickles.names`) or allowed by the user.
 """
 
 from __future__ import annotations
 
-import mmap
 import sys
 from typing import TYPE_CHECKING, Any
 
 from vitrify.core.errors import MalformedError, UnsupportedModelError
 from vitrify.core.protocols import Written
-from vitrify.formats import _native_file, _trust
+from vitrify.core.report import Finding
+from vitrify.formats import _native_file
 from vitrify.formats._skops import audit, node, summary
 from vitrify.formats._skops.archive import Archive, Packer
+from vitrify.pickles import names as trust
+from vitrify.reading.files import head, only
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
     from vitrify.core.protocols import Allow, Example, Files, Sink
-    from vitrify.formats._trust import Name
+    from vitrify.pickles.names import Name
 
 FILE = "model.skops"
 
@@ -36,26 +37,29 @@ FILE = "model.skops"
 class Skops:
     """The ``.skops`` format."""
 
-    def detect(self, path: Path) -> bool:
+    def detect(self, files: Files) -> bool:
         """Say whether a file is a zip whose ``schema.json`` is skops's."""
-        if not path.is_file() or path.stat().st_size == 0:
+        name = only(files)
+        if name is None or not head(files).startswith(b"PK"):
             return False
-        with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            view = memoryview(content)
-            try:
-                node.read(Archive(view, where=path.name), where=path.name)
-            except MalformedError:
-                return False
-            finally:
-                view.release()
+        try:
+            node.read(Archive(files.map(name), where=name), where=name)
+        except MalformedError:
+            return False
         return True
 
     def describe(self, files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Return class, parameters, steps, features and classes as the schema has them; nothing is constructed."""
-        archive, where = _open(files)
+        archive, where = _open(files, entry)
         root = node.read(archive, where=where)
-        untrusted = _trust.untrusted(audit.names(root, where=where))
+        untrusted = trust.untrusted(audit.names(root, where=where))
         return {**summary.of(root, archive), "needs": list(untrusted), "versions": entry.get("versions", {})}
+
+    def hazards(self, files: Files, entry: Mapping[str, Any]) -> Iterable[Finding]:
+        """Yield the names that nobody has trusted yet."""
+        archive, where = _open(files, entry)
+        for name in trust.untrusted(audit.names(node.read(archive, where=where), where=where)):
+            yield Finding(place=where, message=f"would use {name}", rule="untrusted-global", subject=name)
 
     def write(self, model: Any, sink: Sink, example: Example | None) -> Written:  # noqa: ARG002 (the protocol's)
         """Write a model.
@@ -74,26 +78,26 @@ class Skops:
         with sink.open(FILE, "weight") as stream, Packer(stream) as packer:
             node.write(root, packer)
         names = audit.names(root, where=FILE)
-        return Written(entry={"versions": _versions(names)}, names=_trust.untrusted(names))
+        return Written(entry={"versions": _versions(names)}, names=trust.untrusted(names))
 
-    def read(self, files: Files, entry: Mapping[str, Any], allow: Allow) -> Any:  # noqa: ARG002 (the protocol's)
+    def read(self, files: Files, entry: Mapping[str, Any], allow: Allow) -> Any:
         """Return the model.
 
         Raises:
             UntrustedCodeError: It uses a name that is neither trusted nor allowed; all are listed, nothing was run.
             MalformedError: The file is not what skops writes, or its content does not fit its classes.
         """
-        archive, where = _open(files)
+        archive, where = _open(files, entry)
         root = node.read(archive, where=where)
-        allow.require(_trust.untrusted(audit.names(root, where=where)), what=f"loading {where}")
+        allow.require(trust.untrusted(audit.names(root, where=where)), what=f"loading {where}")
 
         from vitrify.formats._skops.build import Builder
 
         return Builder(archive, where=where).build(root)
 
 
-def _open(files: Files) -> tuple[Archive, str]:
-    where = _native_file.find(files, (".skops",))
+def _open(files: Files, entry: Mapping[str, Any]) -> tuple[Archive, str]:
+    where = _native_file.find(files, entry, (".skops",))
     return Archive(files.map(where), where=where), where
 
 

@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 from vitrify.core.errors import UnsupportedModelError, UsageError
 from vitrify.core.protocols import Written
+from vitrify.core.report import Finding
 from vitrify.formats._safetensors.read import read_tensors
 from vitrify.formats._safetensors.write import write_tensors
 from vitrify.formats._torch import program, trace
 from vitrify.formats._torch.archive import is_archive, read_archive
 from vitrify.formats._torch.audit import audit
+from vitrify.reading.files import only
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Iterable, Mapping
 
     import torch
 
@@ -37,15 +38,13 @@ _HEAD = 4096
 class TorchExport:
     """The format of PyTorch modules."""
 
-    def detect(self, path: Path) -> bool:
+    def detect(self, files: Files) -> bool:
         """Say whether this is a directory with a program and its weights, a program's own file, or a ``.pt2``."""
-        file = path / PROGRAM if path.is_dir() else path
-        try:
-            with file.open("rb") as stream:
-                head = stream.read(_HEAD).lstrip()
-        except OSError:
+        name = only(files) or PROGRAM
+        if name not in files.names():
             return False
-        return head.startswith(b'{"graph_module":') or is_archive(file)
+        start = bytes(files.map(name)[:_HEAD]).lstrip()
+        return start.startswith(b'{"graph_module":') or (start.startswith(b"PK") and is_archive(files.path(name)))
 
     def describe(self, files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Return inputs, outputs, operators with their counts, and the weights; nothing is run."""
@@ -62,6 +61,12 @@ class TorchExport:
             "torch": graph.get("torch_version"),
             "weights": {"count": len(unique), "bytes": sum(unique.values()), "tied": len(weights) - len(unique)},
         }
+
+    def hazards(self, files: Files, entry: Mapping[str, Any]) -> Iterable[Finding]:
+        """Yield the operators of other libraries that it calls."""
+        name, text, _ = _parts(files, entry)
+        for operator in sorted(audit(text, where=name)[1]):
+            yield Finding(place=name, message=f"would call {operator}", rule="foreign-operator", subject=operator)
 
     def write(self, model: Any, sink: Sink, example: Example | None) -> Written:
         """Export a module and write it; the module itself is left as it was.

@@ -9,12 +9,13 @@ from vitrify.core.protocols import Written
 from vitrify.formats import _native_file
 from vitrify.formats._boosters import xgboost_model
 from vitrify.formats._boosters.wrapper import Wrapper
+from vitrify.reading.files import head
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Iterable, Mapping
 
     from vitrify.core.protocols import Allow, Example, Files, Sink
+    from vitrify.core.report import Finding
 
 MODEL = "model.ubj"
 
@@ -35,14 +36,13 @@ class XGBoost:
     out too (a native booster's learning parameters) is not kept; ``get_params()`` of a wrapper is.
     """
 
-    def detect(self, path: Path) -> bool:
+    def detect(self, files: Files) -> bool:
         """Say whether a file is a model of XGBoost, UBJSON or JSON."""
-        return xgboost_model.is_xgboost(_native_file.head(path))
+        return xgboost_model.is_xgboost(head(files))
 
     def describe(self, files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Return trees, objective, features, classes and parameters; XGBoost is not needed."""
-        del entry
-        name = _native_file.find(files, (".ubj", ".json"))
+        name = _native_file.find(files, entry, (".ubj", ".json"))
         model = xgboost_model.parse(files.map(name), where=name)
         restored = _WRAPPER.read(files)
         attributes = restored.attributes if restored else {}
@@ -59,6 +59,11 @@ class XGBoost:
             "attributes": model.attributes,
             "parameters": _native_file.shown({k: v for k, v in attributes.items() if not k.endswith("_")}),
         }
+
+    def hazards(self, files: Files, entry: Mapping[str, Any]) -> Iterable[Finding]:
+        """Yield nothing: trees and numbers, whose bounds are checked by reading them."""
+        self.describe(files, entry)
+        return ()
 
     def write(self, model: Any, sink: Sink, example: Example | None) -> Written:
         """Write the booster and its wrapper.
@@ -86,11 +91,10 @@ class XGBoost:
             UntrustedCodeError: Its class is a user's, and not allowed.
             MalformedError: The files are not what XGBoost and :meth:`write` write.
         """
-        del entry
         from xgboost import Booster
         from xgboost.sklearn import XGBModel
 
-        name = _native_file.find(files, (".ubj", ".json"))
+        name = _native_file.find(files, entry, (".ubj", ".json"))
         data = files.read(name)
         xgboost_model.parse(data, where=name)
         restored = _WRAPPER.read(files)

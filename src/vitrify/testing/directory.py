@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
 
-from vitrify.artifacts.local_files import LocalFiles
+from vitrify.reading.files import LocalFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

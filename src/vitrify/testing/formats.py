@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from vitrify.artifacts.local_files import LocalFiles
 from vitrify.core.errors import UntrustedCodeError, VitrifyError
 from vitrify.core.protocols import Allow
+from vitrify.reading.files import LocalFiles
 from vitrify.testing.directory import DirectorySink
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from vitrify.core.protocols import Example, Format, Written
+    from vitrify.core.protocols import Example, Live, Written
 
 
 class FormatConformance:
@@ -39,7 +39,7 @@ class FormatConformance:
             the library's own writer does not.
     """
 
-    format: ClassVar[Format]
+    format: ClassVar[Live]
     canonical: ClassVar[bool] = True
 
     def model(self) -> Any:
@@ -78,12 +78,13 @@ class FormatConformance:
     def test_its_own_file_is_recognised_whatever_it_is_called_and_others_are_not(self, tmp_path: Path) -> None:
         """By content, not by name."""
         sink, _ = self._write(self.model(), tmp_path / "a")
-        assert any(self.format.detect(path) for path in sink.paths.values())
+        renamed = [LocalFiles({"renamed": path}) for path in sink.paths.values()]
+        assert any(self.format.detect(files) for files in (sink.files(), *renamed))
         other = tmp_path / "other"
         for content in (b"", b"\x00" * 64, b"not a model of any kind\n"):
             other.write_bytes(content)
-            assert not self.format.detect(other)
-        assert not self.format.detect(tmp_path)
+            assert not self.format.detect(LocalFiles({"other": other}))
+        assert not self.format.detect(LocalFiles({}))
 
     def test_the_description_and_the_entry_are_json(self, tmp_path: Path) -> None:
         """So that they can be kept and shown."""

@@ -16,7 +16,7 @@ from vitrify.testing.directory import DirectorySink
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from vitrify.core.protocols import Arrays, Files, Format, Runtime
+    from vitrify.core.protocols import Arrays, Files, Live, Runtime
 
 
 class RuntimeConformance:
@@ -28,7 +28,7 @@ class RuntimeConformance:
     """
 
     runtime: ClassVar[Runtime]
-    format: ClassVar[Format]
+    format: ClassVar[Live]
 
     def model(self) -> Any:
         """Return a live model."""

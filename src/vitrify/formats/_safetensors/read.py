@@ -49,12 +49,14 @@ def read_headers(files: Files, entry: Mapping[str, Any]) -> Shards:
 
     Args:
         files: The artifact's files.
-        entry: ``shards``, the file names in order; without it, every ``.safetensors`` file.
+        entry: ``file``, the only one, or ``shards``, the file names in order; without either, all that end in
+            ``.safetensors``.
 
     Raises:
         MalformedError: A header is wrong, or the shards do not fit each other or their index.
     """
-    names = entry.get("shards") or [name for name in files.names() if name.endswith(".safetensors")]
+    names = [entry["file"]] if "file" in entry else entry.get("shards")
+    names = names or [name for name in files.names() if name.endswith(".safetensors")]
     headers = {name: parse(files.map(name), where=name) for name in names}
     stored: dict[str, str] = {}
     dtypes: dict[str, str] = {}

@@ -10,7 +10,7 @@ import zipfile
 import zlib
 from typing import TYPE_CHECKING, BinaryIO
 
-from vitrify.formats._malformed import refuse
+from vitrify.reading.malformed import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

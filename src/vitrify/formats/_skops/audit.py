@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 from vitrify.core.errors import MalformedError
-from vitrify.formats import _trust
-from vitrify.formats._trust import Name, Use
+from vitrify.pickles import names as trust
+from vitrify.pickles.names import Name, Use
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,9 +72,9 @@ def _names(node: Node, where: str) -> Iterator[Name]:
             return
         case "OperatorFuncNode" if node.module != "operator" or node.name not in OPERATORS:
             raise _mismatch(node, where, f"operator.{{{', '.join(sorted(OPERATORS))}}}")
-        case "TreeNode" if node.dotted != _trust.TREE:
-            raise _mismatch(node, where, _trust.TREE)
-        case "LossNode" if node.dotted not in _trust.LOSSES:
+        case "TreeNode" if node.dotted != trust.TREE:
+            raise _mismatch(node, where, trust.TREE)
+        case "LossNode" if node.dotted not in trust.LOSSES:
             raise _mismatch(node, where, "a loss of scikit-learn")
         case "RandomGeneratorNode":
             _check_bit_generator(node, where)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vitrify.formats import _trust
-from vitrify.formats._malformed import refuse
+from vitrify.pickles import names as trust
+from vitrify.reading.malformed import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,8 +71,8 @@ def _spline(spline: Any) -> Iterator[Any]:
 
 
 _CHECKS = {
-    _trust.TREE: _tree,
-    _trust.PREDICTOR: _predictor,
+    trust.TREE: _tree,
+    trust.PREDICTOR: _predictor,
     "sklearn.neighbors._kd_tree.KDTree": _neighbours,
     "sklearn.neighbors._ball_tree.BallTree": _neighbours,
     "scipy.interpolate._bsplines.BSpline": _spline,

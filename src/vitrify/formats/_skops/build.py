@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from vitrify.core.errors import MalformedError, VitrifyError
-from vitrify.formats import _trust
-from vitrify.formats._malformed import refuse
 from vitrify.formats._skops import bounds, npy
+from vitrify.pickles import names as trust
+from vitrify.reading.malformed import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +54,7 @@ class Builder:
         return [self.build(node) for node in nodes]
 
     def _class(self, node: Node, base: type = object) -> Any:
-        cls = _trust.resolve(node.module, node.name)
+        cls = trust.resolve(node.module, node.name)
         if not isinstance(cls, type) or not issubclass(cls, base):
             refuse(self._where, f"{node.dotted} is no {'class' if base is object else base.__name__}")
         return cls
@@ -109,7 +109,7 @@ class Builder:
         return slice(*(node.raw[part] for part in ("start", "stop", "step")))
 
     def _name(self, node: Node) -> Any:
-        return _trust.resolve(node.module, node.name)
+        return trust.resolve(node.module, node.name)
 
     def _method(self, node: Node) -> Any:
         return getattr(self.build(node.children[0]), node.raw["func"])
@@ -121,7 +121,7 @@ class Builder:
         return value
 
     def _call(self, node: Node) -> Any:
-        target, args = _trust.resolve(node.module, node.name), self.build(node.children[0])
+        target, args = trust.resolve(node.module, node.name), self.build(node.children[0])
         gathers = isinstance(target, type) and issubclass(target, frozenset | dict)
         if gathers and not all(isinstance(arg, list | dict) for arg in args):
             refuse(self._where, f"a {node.dotted} of something that is no list")  # a range may have no end to speak of

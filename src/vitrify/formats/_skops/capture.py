@@ -15,9 +15,9 @@ import numpy as np
 
 from vitrify.core.errors import MalformedError
 from vitrify.core.report import Finding
-from vitrify.formats import _trust
 from vitrify.formats._skops import npy
 from vitrify.formats._skops.node import MAX_DEPTH, Node
+from vitrify.pickles import names as trust
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -268,7 +268,7 @@ class Capture:
         function, args, state, *rest = reduced
         if any(item is not None for item in rest):
             return self._problem(path, f"a {_dotted(cls)}, a list or dict of a class of its own")
-        if (tree := _dotted(cls) == _trust.TREE) or _dotted(cls) in _trust.LOSSES:
+        if (tree := _dotted(cls) == trust.TREE) or _dotted(cls) in trust.LOSSES:
             if function is not cls:  # Cython's own: a function, and (class, checksum, arguments)
                 args = args[2] or ()
             below = [self.node(state or {}, path), self.node(args, path)]
@@ -339,7 +339,7 @@ def _find(module: str, name: str) -> Any:
     if not name.isidentifier():
         return None
     try:
-        return _trust.resolve(module, name)
+        return trust.resolve(module, name)
     except MalformedError:
         return None
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from vitrify.core.errors import MalformedError
-from vitrify.formats._malformed import refuse
 from vitrify.formats._skops import npy
+from vitrify.reading.malformed import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

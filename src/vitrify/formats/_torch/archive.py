@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from vitrify.core.errors import UnsupportedModelError
 from vitrify.core.report import Finding
-from vitrify.formats._malformed import refuse
+from vitrify.reading.malformed import refuse
 
 if TYPE_CHECKING:
     from pathlib import Path

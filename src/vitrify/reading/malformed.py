@@ -1,10 +1,10 @@
-"""The one way in which a reader of this room says that a file is not what it should be."""
+"""The two ways in which a reader says that a file is not what it should be."""
 
 from __future__ import annotations
 
 from typing import NoReturn
 
-from vitrify.core.errors import MalformedError
+from vitrify.core.errors import LimitExceededError, MalformedError
 
 
 def refuse(where: str, what: str, *, remedy: str = "get the file again, or save the model again") -> NoReturn:
@@ -17,3 +17,9 @@ def refuse(where: str, what: str, *, remedy: str = "get the file again, or save 
     """
     msg = f"{where}: {what}"
     raise MalformedError(msg, remedy=remedy)
+
+
+def exceed(where: str, what: str, *, remedy: str = "if you know it, look at its parts one by one") -> NoReturn:
+    """Raise a LimitExceededError: the file may be honest, but is not read to its end."""
+    msg = f"{where}: {what}"
+    raise LimitExceededError(msg, remedy=remedy)

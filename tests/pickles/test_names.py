@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from vitrify.core.errors import MalformedError
-from vitrify.formats import _trust
-from vitrify.formats._trust import Name
+from vitrify.pickles import names as trust
+from vitrify.pickles.names import Name
 
 TRUSTED = [
     ("sklearn.linear_model._logistic", "LogisticRegression", "state"),
@@ -64,27 +64,27 @@ UNTRUSTED = [
 
 @pytest.mark.parametrize("name", TRUSTED, ids=".".join)
 def test_models_and_arithmetic_need_no_permission(name):
-    assert _trust.trusted(Name(*name))
+    assert trust.trusted(Name(*name))
 
 
 @pytest.mark.parametrize("name", UNTRUSTED, ids=".".join)
 def test_everything_else_needs_its_name(name):
-    assert not _trust.trusted(Name(*name))
+    assert not trust.trusted(Name(*name))
 
 
 def test_names_are_listed_once_and_sorted():
     names = [Name("b", "x", "call"), Name("a", "y", "refer"), Name("b", "x", "state"), Name("numpy", "log1p", "refer")]
-    assert _trust.untrusted(names) == ("a.y", "b.x")
+    assert trust.untrusted(names) == ("a.y", "b.x")
 
 
 def test_asking_imports_nothing_outside_of_the_trusted_packages():
-    assert not _trust.trusted(Name("this", "s", "refer"))
-    assert not _trust.trusted(Name("sklearn.conftest", "pytest", "refer"))
+    assert not trust.trusted(Name("this", "s", "refer"))
+    assert not trust.trusted(Name("sklearn.conftest", "pytest", "refer"))
     assert not {"this", "sklearn.conftest"} & set(sys.modules)
 
 
 @pytest.mark.parametrize(("module", "name"), [("no.such.module", "x"), ("sklearn.base", "NoSuchClass")])
 def test_a_name_that_is_not_there_is_an_error_that_says_what_to_install(module, name):
     with pytest.raises(MalformedError, match=f"{module}.{name}") as caught:
-        _trust.resolve(module, name)
+        trust.resolve(module, name)
     assert caught.value.remedy
