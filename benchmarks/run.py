@@ -9,7 +9,7 @@ from pathlib import Path
 from _measure import machine
 
 HERE = Path(__file__).parent
-ALL = ("startup", "forest", "state", "kill")
+ALL = ("startup", "forest", "state", "kill", "looking", "scan")
 
 print(machine(), flush=True)
 for name in sys.argv[1:] or ALL:

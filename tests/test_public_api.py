@@ -28,6 +28,7 @@ PUBLIC = {
     "pack",
     "plan",
     "save",
+    "scan",
     "verify",
 }
 

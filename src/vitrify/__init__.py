@@ -1,6 +1,7 @@
 """Vitrify: carry a trained model out of its framework, and prove on the way that it still is the same model.
 
 >>> import vitrify
+>>> vitrify.scan("model.pkl").verdict                # clean, found or not checked; nothing in it runs
 >>> vitrify.save(model, "churn", example=X)          # sealed: verified, tried in a clean process
 >>> vitrify.convert("churn", to="onnx")              # proven: same predictions, or no artifact
 >>> vitrify.load("churn-onnx").predict(X)            # names in, arrays out
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from vitrify.artifacts.load import load as load
     from vitrify.artifacts.pack import pack as pack
     from vitrify.artifacts.save import save as save
+    from vitrify.checks.scan import scan as scan
     from vitrify.checks.verify import verify as verify
     from vitrify.core.attestation import Attestation as Attestation
     from vitrify.core.digest import Digest as Digest
@@ -49,6 +51,7 @@ _PUBLIC = {
     "pack": "vitrify.artifacts.pack",
     "plan": "vitrify.transforms.planner",
     "save": "vitrify.artifacts.save",
+    "scan": "vitrify.checks.scan",
     "verify": "vitrify.checks.verify",
 }
 

@@ -12,7 +12,7 @@ import pytest
 from vitrify.cli import main
 
 COMMANDS = (
-    *("save", "pack", "inspect", "ls", "predict", "convert", "verify"),
+    *("save", "pack", "inspect", "scan", "ls", "predict", "convert", "verify"),
     *("export", "import", "rm", "gc", "formats", "demo"),
 )
 

@@ -15,6 +15,7 @@ from vitrify.core.protocols import Allow
 from vitrify.formats._boosters import catboost_model
 from vitrify.formats.catboost import MODEL, CatBoost
 from vitrify.inspection.identify import files_at
+from vitrify.reading import flatbuffer
 from vitrify.reading.files import LocalFiles
 
 FORMAT = CatBoost()
@@ -135,7 +136,7 @@ def test_description_needs_no_catboost_and_names_what_matters(saved):
     assert (shown["class"], shown["objective"], shown["trees"]) == ("catboost.core.CatBoostClassifier", "Logloss", 4)
     assert shown["features"] == {"float": 1, "categorical": 2, "text": 1}
     assert shown["classes"] == ["False", "True"] or shown["classes"] == [False, True]
-    assert shown["parameters"]["depth"] == 3
+    assert shown["settings"]["depth"] == 3
     json.dumps(shown, allow_nan=False)
 
 
@@ -194,7 +195,7 @@ def replaced(whole, before, after):
 
 def trees(whole):
     size = struct.unpack_from("<I", whole, 4)[0]
-    return catboost_model.Table.root(memoryview(whole)[8 : 8 + size]).table(1)
+    return flatbuffer.root(memoryview(whole)[8 : 8 + size], where="test").table(1)
 
 
 @pytest.mark.parametrize("value", [-1, 10_000, 2**31 - 1])
@@ -240,3 +241,27 @@ def test_no_bytes_make_the_parser_do_anything_but_parse_or_refuse(content, size)
     for announced in (len(content), size):
         with pytest.raises(MalformedError, match="test"):
             catboost_model.parse(memoryview(b"CBM1" + struct.pack("<I", announced) + content), where="test")
+
+
+@pytest.mark.parametrize("policy", ["SymmetricTree", "Lossguide"])
+def test_a_model_as_json_is_described_and_read(policy, tmp_path):
+    model = catboost.CatBoostClassifier(**TINY, grow_policy=policy).fit(X, SIDE)
+    path = tmp_path / "model.json"
+    model.save_model(path, format="json")
+    files, entry = files_at(path), {"file": path.name}
+    assert FORMAT.detect(files)
+    shown = FORMAT.describe(files, entry)
+    assert (shown["trees"], shown["objective"], shown["classes"]) == (4, "Logloss", [0, 1])
+    assert len(shown["inputs"]) == 3
+    assert not list(FORMAT.hazards(files, entry))
+    if policy == "SymmetricTree":  # CatBoost itself reads no others
+        np.testing.assert_allclose(
+            FORMAT.read(files, entry, Allow()).predict(X, "RawFormulaVal"), model.predict(X, "RawFormulaVal")
+        )
+    raw = json.loads(path.read_text())
+    trees_of = raw.get("oblivious_trees") or raw["trees"]
+    broken = trees_of[0] if "leaf_values" in trees_of[0] else next(iter(trees_of))
+    broken.clear()
+    path.write_text(json.dumps(raw))
+    with pytest.raises(MalformedError):
+        FORMAT.describe(files_at(path), entry)

@@ -152,9 +152,9 @@ def test_description_needs_no_lightgbm_and_names_what_matters(saved):
         15,
     )
     assert shown["categories"] == [["blau", "grün", "rot"], [10, 3, 7]]
-    assert shown["featureNames"] == ["a", "colour", "size", "count"]
+    assert [port["name"] for port in shown["inputs"]] == ["a", "colour", "size", "count"]
     assert shown["classes"] == ["0", "1", "2"]
-    assert shown["parameters"]["num_leaves"] == 7
+    assert shown["settings"]["num_leaves"] == 7
     json.dumps(shown, allow_nan=False)
 
 

@@ -20,9 +20,9 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from vitrify.core.errors import MalformedError, UnsupportedModelError, UntrustedCodeError, VitrifyError
 from vitrify.core.protocols import Allow
-from vitrify.formats._opcodes import global_names
 from vitrify.formats.pickle import Pickle
 from vitrify.inspection.identify import files_at
+from vitrify.pickles.machine import audit
 from vitrify.reading.files import LocalFiles
 
 RNG = np.random.default_rng(0)
@@ -84,7 +84,7 @@ def test_a_model_of_sklearn_comes_back_equal_and_needs_no_permission(model, file
     model.fit(np.abs(X), Y)
     written = Pickle().write(model, place.sink, None)
     assert written.names == ()
-    assert written.entry["code"] is True
+    assert written.entry["code"] is False
     copy = Pickle().read(place.files(), written.entry, Allow())
     np.testing.assert_array_equal(copy.predict_proba(np.abs(X)), model.predict_proba(np.abs(X)))
 
@@ -122,7 +122,7 @@ def test_names_are_found_in_every_protocol(protocol):
     content = pickle.dumps(
         [Mine(1), {"a": (1, 2, 3), "b": {1}}, Mine(2), note, b"x", 2**70, 1.5, [True, None]], protocol
     )
-    names = global_names(io.BytesIO(content), where="x")
+    names = {name[:2] for name in audit(memoryview(content), where="x").names}
     assert {(__name__, "Mine"), (__name__, "note")} <= names
 
 
@@ -152,7 +152,8 @@ def test_the_names_found_without_running_are_those_that_python_looks_up_when_it_
     content = pickletools.optimize(pickle.dumps([value, Mine(value), {1, 2}, complex(1), Mine], protocol))
     running = Seen(io.BytesIO(content))
     running.load()
-    assert global_names(io.BytesIO(content), where="x") == running.names
+    python3 = {("builtins" if module == "__builtin__" else module, name) for module, name in running.names}
+    assert {name[:2] for name in audit(memoryview(content), where="x").names} == python3
 
 
 HARMFUL = {
@@ -226,3 +227,54 @@ def test_describe_and_detect_run_nothing(files_and_sink, tmp_path):
     other.write_bytes(b"no pickle")
     assert not Pickle().detect(files_at(other))
     assert not Pickle().detect(files_at(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(pickle.dumps([1, {"a": (2.5, None)}, Mine(1)], protocol) for protocol in range(6)),
+        b"cposix\nsystem\n(S'x'\ntR\xff\xff\xff",
+        b"N.cposix\nsystem\n(S'x'\ntR.",
+        b"\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\xff",
+    ],
+)
+def test_what_begins_like_a_pickle_or_would_act_before_it_breaks_is_one(content, tmp_path):
+    path = tmp_path / "x.txt"
+    path.write_bytes(content)
+    assert Pickle().detect(files_at(path))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(
+            b"",
+            b"cat\ndog\nbird\n",
+            b"N.B. nothing here runs",
+            b"I am a text\n",
+            b"(1, 2)\n",
+            b"import os\n",
+            b"{}",
+            b"[]",
+        ),
+        *(b"PK\x03\x04" + bytes(60), b"\x89PNG\r\n\x1a\n", b"\x93NUMPY\x01\x00", b"GGUF\x03" + bytes(40), b"\x80\x04"),
+        b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.",
+    ],
+)
+def test_text_and_other_files_are_none(content, tmp_path):
+    path = tmp_path / "x.pkl"
+    path.write_bytes(content)
+    assert not Pickle().detect(files_at(path))
+
+
+def test_describe_tells_class_library_parameters_and_versions(tmp_path):
+    path = tmp_path / "x.pkl"
+    path.write_bytes(pickle.dumps(make_pipeline(StandardScaler(), LogisticRegression(C=0.5)).fit(X, Y)))
+    told = Pickle().describe(files_at(path), {"file": "x.pkl"})
+    assert told["class"] == "sklearn.pipeline.Pipeline"
+    assert told["library"] == "scikit-learn"
+    assert told["code"] is False
+    assert told["needs"] == []
+    assert told["versions"]["scikit-learn"]
+    assert [step[0] for step in told["steps"]] == ["standardscaler", "logisticregression"]
+    assert told["params"]["steps"][1][1]["params"]["C"] == 0.5

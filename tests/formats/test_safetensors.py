@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 from safetensors import numpy as reference_numpy
 from safetensors import torch as reference_torch
 
-from vitrify.core.errors import MalformedError, UnsupportedModelError
+from vitrify.core.errors import LimitExceededError, MalformedError, UnsupportedModelError
 from vitrify.core.protocols import Allow
 from vitrify.formats._safetensors import write
 from vitrify.formats._safetensors.header import Tensor, encode, nbytes, parse
@@ -286,8 +286,8 @@ def test_describing_lists_tensors_without_reading_them(files_and_sink):
     found = Safetensors().describe(place.files(), written.entry)
     file = "model.safetensors"
     assert found["tensors"] == [
-        {"name": "a", "dtype": "float32", "shape": [2, 3], "bytes": 24, "file": file},
-        {"name": "b", "dtype": ">i2", "shape": [2], "bytes": 4, "file": file},
+        {"name": "a", "type": "float32", "shape": [2, 3], "bytes": 24, "file": file},
+        {"name": "b", "type": ">i2", "shape": [2], "bytes": 4, "file": file},
     ]
     assert found["bytes"] == 28
 
@@ -466,3 +466,29 @@ def test_a_truncated_or_longer_file_is_malformed(cut, more):
     if more:
         with pytest.raises(MalformedError):
             parse(memoryview(SMALL + more), where="longer")
+
+
+def test_a_directory_of_more_than_shards_is_another_format_s(tmp_path):
+    reference_numpy.save_file({"a": np.zeros(2)}, tmp_path / "model.safetensors")
+    (tmp_path / "config.json").write_text("{}")
+    assert not Safetensors().detect(files_at(tmp_path))
+
+
+def test_the_description_has_totals_and_the_library(tmp_path):
+    reference_torch.save_file({"a": torch.zeros(2, 3), "b": torch.zeros(4).half()}, tmp_path / "m", {"format": "pt"})
+    shown = Safetensors().describe(files_at(tmp_path / "m"), {"file": "m"})
+    assert (shown["library"], shown["parameters"], shown["bytes"]) == ("torch", 10, 32)
+    assert shown["precision"] == {"float32": 6, "float16": 4}
+
+
+@pytest.mark.parametrize("extra", [b"\x80\x04.", bytes(1)])
+def test_bytes_behind_the_tensors_are_a_hazard(extra, tmp_path):
+    (tmp_path / "m").write_bytes(reference_numpy.save({"a": np.zeros(2)}) + extra)
+    with pytest.raises(MalformedError, match="bytes of data"):
+        list(Safetensors().hazards(files_at(tmp_path / "m"), {"file": "m"}))
+
+
+def test_a_header_of_more_values_than_any_model_has_is_a_limit():
+    text = b'{"a":[' + b"1," * 4_000_001 + b"1]}"
+    with pytest.raises(LimitExceededError):
+        parse(memoryview(len(text).to_bytes(8, "little") + text), where="test")

@@ -21,8 +21,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from vitrify.core.errors import MalformedError, UntrustedCodeError, VitrifyError
 from vitrify.core.protocols import Allow
-from vitrify.formats._skops import npy
 from vitrify.formats.skops import Skops
+from vitrify.reading import npy
 from vitrify.reading.files import LocalFiles
 
 RNG = np.random.default_rng(0)
@@ -272,7 +272,7 @@ SCHEMA = json.dumps({"protocol": 2, **text(1)})
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_a_member_that_stands_twice_is_refused(load):
-    with pytest.raises(MalformedError, match="same name"):
+    with pytest.raises(MalformedError, match="stands twice"):
         load(archive_of(("schema.json", SCHEMA), ("schema.json", SCHEMA)))
 
 
@@ -288,7 +288,7 @@ def test_a_member_that_holds_more_than_it_declares_is_refused(load):
     size = len(SCHEMA) + 5000
     lie = honest.replace(size.to_bytes(4, "little"), len(SCHEMA).to_bytes(4, "little"))
     assert lie != honest
-    with pytest.raises(MalformedError, match="is not what the zip directory says"):
+    with pytest.raises(MalformedError, match="as long as the directory says"):
         load(lie)
 
 
@@ -296,14 +296,14 @@ def test_one_member_cannot_be_used_so_often_that_memory_fills(load):
     member = named("NdArrayNode", "numpy", "ndarray", type="numpy", file="0.npy")
     content = io.BytesIO()
     np.save(content, np.zeros(100_000))
-    with pytest.raises(MalformedError, match="used so often"):
+    with pytest.raises(MalformedError, match="more than a file of this size"):
         load(items("ListNode", "list", *[member] * 120), **{"0_npy": content.getvalue()})
 
 
 def test_an_array_with_a_pickle_inside_is_refused(load, executed):
     content = io.BytesIO()
     np.save(content, np.array([Payload()], object), allow_pickle=True)
-    with pytest.raises(MalformedError, match="not an array"):
+    with pytest.raises(MalformedError, match="array of Python objects"):
         load(named("NdArrayNode", "numpy", "ndarray", type="numpy", file="0.npy"), **{"0_npy": content.getvalue()})
     assert executed == []
 
@@ -321,7 +321,7 @@ def test_an_array_with_a_pickle_inside_is_refused(load, executed):
 )
 def test_an_array_header_that_does_not_fit_its_bytes_is_refused(header):
     data = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode()
-    with pytest.raises(MalformedError, match="not an array"):
+    with pytest.raises(MalformedError, match=r"^x\.npy: "):
         npy.decode(memoryview(data), where="x.npy")
 
 

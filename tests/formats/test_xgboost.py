@@ -16,7 +16,7 @@ from vitrify.core.protocols import Allow
 from vitrify.formats._boosters import ubjson
 from vitrify.formats.xgboost import MODEL, XGBoost
 from vitrify.inspection.identify import files_at
-from vitrify.reading.files import LocalFiles
+from vitrify.reading.files import HeldFiles, LocalFiles
 
 ROWS = 120
 FORMAT = XGBoost()
@@ -169,12 +169,12 @@ def test_description_needs_no_xgboost_and_names_what_matters(saved):
         "multi:softprob",
         "gbtree",
         18,
-        3,
+        [0, 1, 2],
     )
-    assert shown["featureNames"] == ["a", "colour", "count", "flag"]
-    assert shown["featureTypes"] == ["float", "c", "int", "i"]
-    assert shown["parameters"]["max_depth"] == 3
-    assert shown["library"] == f"xgboost {xgboost.__version__}"
+    assert [port["name"] for port in shown["inputs"]] == ["a", "colour", "count", "flag"]
+    assert [port["type"] for port in shown["inputs"]] == ["float", "c", "int", "i"]
+    assert shown["settings"]["max_depth"] == 3
+    assert (shown["library"], shown["versions"]) == ("xgboost", {"xgboost": xgboost.__version__})
     json.dumps(shown, allow_nan=False)
 
 
@@ -305,3 +305,39 @@ def test_no_bytes_make_the_ubjson_reader_do_anything_but_read_or_refuse(content)
 def test_counts_lengths_and_depths_of_ubjson_are_bounded(content):
     with pytest.raises(MalformedError):
         ubjson.parse(content, where="test")
+
+
+@pytest.mark.parametrize("prefix", [b"binf", b""])
+def test_the_old_binary_format_is_described_though_no_xgboost_reads_it(prefix, tmp_path):
+    from samples.weights import binary_xgboost
+
+    whole = binary_xgboost(prefix)
+    (tmp_path / "old.model").write_bytes(whole)
+    files, entry = files_at(tmp_path / "old.model"), {"file": "old.model"}
+    assert FORMAT.detect(files)
+    shown = FORMAT.describe(files, entry)
+    assert (shown["objective"], shown["booster"], shown["trees"]) == ("binary:logistic", "gbtree", 1)
+    assert (shown["versions"], shown["parameters"]) == ({"xgboost": "1.7"}, 3)
+    assert not list(FORMAT.hazards(files, entry))
+    for size in range(200, len(whole), 7):
+        with pytest.raises(MalformedError):
+            FORMAT.describe(HeldFiles({"f": memoryview(whole[:size])}), {"file": "f"})
+    cyclic = whole.replace(np.array([-1, 1, 2], "<i4").tobytes(), np.array([-1, 0, 2], "<i4").tobytes(), 1)
+    with pytest.raises(MalformedError, match="more than one way"):
+        FORMAT.describe(HeldFiles({"f": memoryview(cyclic)}), {"file": "f"})
+
+
+def test_an_objective_of_somebody_else_is_told(saved):
+    _, files, _ = saved(FORMAT, MODELS["regressor"]()[0])
+    raw = as_json(files)
+    raw["learner"]["objective"]["name"] = "acme:loss"
+    files.path(MODEL).write_text(json.dumps(raw))
+    (finding,) = FORMAT.hazards(LocalFiles({MODEL: files.path(MODEL)}), {"file": MODEL})
+    assert (finding.rule, finding.subject, finding.verdict) == ("custom-objective", "acme:loss", "not checked")
+
+
+def test_a_member_that_stands_twice_is_refused(saved):
+    _, files, _ = saved(FORMAT, MODELS["regressor"]()[0])
+    text = json.dumps(as_json(files))
+    with pytest.raises(MalformedError, match="twice"):
+        FORMAT.describe(HeldFiles({"f": memoryview((text[:-1] + ',"learner":{}}').encode())}), {"file": "f"})

@@ -48,3 +48,9 @@ def test_too_deep_and_too_long_are_limits(depth):
     assert parse(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH, where="x")[0]
     with pytest.raises(LimitExceededError, match="more than 3"):
         parse(b"12345", where="x", most=3)
+
+
+def test_half_a_surrogate_pair_is_refused_and_a_whole_one_is_a_character():
+    assert parse(b'["\\ud83d\\ude00"]', where="x") == ["\U0001f600"]
+    with pytest.raises(MalformedError, match="surrogates not allowed"):
+        parse(b'{"a": ["\\uD83D"]}', where="x")

@@ -14,7 +14,7 @@ from vitrify.core import arrays as npz
 from vitrify.core.catalog import catalog
 from vitrify.core.document import Document
 from vitrify.core.errors import VitrifyError
-from vitrify.core.protocols import Allow
+from vitrify.core.protocols import Allow, Live
 from vitrify.core.wire import to_builtins
 from vitrify.reading.files import LocalFiles
 
@@ -37,7 +37,11 @@ def _open_and_predict(files: LocalFiles, document: Document, allow: Allow, resul
     code.install(document.code, files)
     inputs, _ = golden.load(files)
     if document.runtime is None or document.signature is None:
-        catalog().load("format", document.format).read(files, document.entry, allow)
+        row = catalog().row("format", document.format)
+        if isinstance(row.look(), Live) and row.installed():
+            row.load().read(files, document.entry, allow)
+        else:
+            row.look().describe(files, document.entry)
         return
     session = catalog().load("runtime", document.runtime).open(files, document, allow)
     if inputs:

@@ -1,19 +1,39 @@
-"""Pack: a model file, recognised by its content, becomes a sealed artifact."""
+"""Pack: a model file, recognised by its content, becomes a sealed artifact; nothing that is in it runs.
+
+What a file is decides how it is kept. A pickle and its like are read by the pickle machine, and the model that comes
+out is saved in its own format: the pickle itself is left behind. A format of data that is read into a live model is
+read and saved as :func:`vitrify.save` does it. Everything else, and what lacks the example that a signature is made
+from, is sealed byte for byte as it is.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vitrify.artifacts.save import save
-from vitrify.core.protocols import Allow
+from vitrify import stores
+from vitrify.artifacts.save import save, save_bare
+from vitrify.artifacts.seal import Draft, seal
+from vitrify.core import reference
+from vitrify.core.attestation import SCAN
+from vitrify.core.catalog import catalog
+from vitrify.core.document import SCHEMA, Document
+from vitrify.core.errors import CheckFailedError, UntrustedCodeError
+from vitrify.core.protocols import Allow, Declares, Live
+from vitrify.core.wire import to_builtins
 from vitrify.inspection.identify import files_at, identify_one
+from vitrify.inspection.scan import scan_files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from vitrify.artifacts.artifact import Artifact
+    from vitrify.core.report import Report
+    from vitrify.core.row import Row
+    from vitrify.inspection.identify import Identity
     from vitrify.stores.oci_layout import OciLayout
+
+_CHUNK = 1 << 20
 
 
 def pack(
@@ -22,31 +42,94 @@ def pack(
     *,
     example: Any = None,
     format: str | None = None,  # noqa: A002 (the field's own word)
+    to: str | None = None,
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
     description: str = "",
     allow: Collection[str] = (),
     store: OciLayout | None = None,
 ) -> Artifact:
-    """Seal a model file as :func:`vitrify.save` seals a live model.
+    """Seal a model file or directory.
 
     Args:
         path: The file, or the directory of a format that is several files.
-        name: As for :func:`vitrify.save`; so are ``example``, ``dynamic``, ``description`` and ``store``.
-        example: What the model is called with. A graph that declares its own inputs needs none.
+        name: As for :func:`vitrify.save`; so are ``dynamic`` and ``description``.
+        example: What the model is called with. A graph that declares its own inputs needs none. Without it any other
+            model is sealed without a signature: it can be read again, but not asked for predictions.
         format: Catalog name; by default found from the content, never from the file's name.
+        to: Catalog name of the format to keep a pickled model in; by default the safest for its kind.
         dynamic: More dimensions that may change.
         description: Free text for people.
-        allow: Exact dotted names of code outside the built-in allow-list that may run.
-        store: Where to.
+        allow: Exact names of what the scan found and you trust: code outside the built-in allow-list, operators.
+        store: Where to; by default the user's store.
 
     Raises:
         UsageError: There is no such file.
-        UnsupportedModelError: No format knows its content.
+        UnsupportedModelError: No format knows its content, or several do.
         MalformedError: It is not what its format allows.
         UntrustedCodeError: It needs a name that is not in ``allow``.
+        CheckFailedError: The scan found something that is not a matter of names.
     """
     one = identify_one(files_at(Path(path)), where=str(path), name=format)
+    report = scan_files(one.files)
+    names = _admit(report, Allow.of(allow), str(path))
+    if not _is_read(one.row, example):
+        return _seal_as_it_is(one, report, names, name=name, description=description, store=store)
     model = one.row.load().read(one.files, one.entry, Allow.of(allow))
-    return save(
-        model, name, example=example, format=one.row.name, dynamic=dynamic, description=description, store=store
-    )
+    if one.row.transient and example is None:
+        return save_bare(model, name, format=to, description=description, store=store)
+    kept = to if one.row.transient else one.row.name
+    return save(model, name, example=example, format=kept, dynamic=dynamic, description=description, store=store)
+
+
+def _admit(report: Report, allow: Allow, where: str) -> tuple[str, ...]:
+    """Return what the user allowed of what the scan found.
+
+    Raises:
+        UntrustedCodeError: Something was not allowed; all names are listed.
+        CheckFailedError: Something was found that nobody can allow by name.
+    """
+    found = [finding for finding in report.findings if finding.verdict == "found"]
+    if nameless := [finding for finding in found if not finding.subject]:
+        listed = "\n".join(f"  - {finding}" for finding in nameless)
+        msg = f"{where} was not packed, because of what its scan found:\n{listed}"
+        raise CheckFailedError(msg, report=report, remedy="get the file from its maker again, or do not use it")
+    names = {finding.subject for finding in found}
+    if missing := sorted(names - allow.names):
+        listed = "\n".join(f"  - {finding}" for finding in found if finding.subject in missing)
+        msg = f"{where} was not packed, because of what its scan found:\n{listed}"
+        remedy = f"read that code, then allow it by its exact name: allow={missing!r}, or --allow NAME"
+        raise UntrustedCodeError(msg, names=missing, remedy=remedy)
+    return tuple(sorted(names))
+
+
+def _is_read(row: Row, example: Any) -> bool:
+    """Say whether the files become a live model on the way into the store."""
+    if not isinstance(row.look(), Live):
+        return False
+    runtime = catalog().runtime_of(row.name)
+    return row.transient or example is not None or runtime is None or isinstance(runtime.load(), Declares)
+
+
+def _seal_as_it_is(
+    one: Identity,
+    report: Report,
+    names: tuple[str, ...],
+    *,
+    name: str | None,
+    description: str,
+    store: OciLayout | None,
+) -> Artifact:
+    tag = reference.name(name) if name else None
+    where = store or stores.default_store()
+    notes = ["sealed as it is, without a signature: it can be inspected and exported, not asked for predictions"]
+    notes += [f"not checked: {finding}" for finding in report.findings if finding.verdict == "not checked"]
+    with where.stage() as stage:
+        for file in one.files.names():
+            view = one.files.map(file)
+            with stage.open(file, "weight") as stream:
+                for start in range(0, view.nbytes, _CHUNK):
+                    stream.write(view[start : start + _CHUNK])
+        document = Document(schema=SCHEMA, format=one.row.name, runtime=None, entry=one.entry, notes=tuple(notes))
+        document = document.replace(code=document.code.replace(names=names))
+        evidence = {SCAN: to_builtins(report)}
+        return seal(stage, Draft(document, description=description, evidence=evidence), where, tag)

@@ -60,7 +60,6 @@ def save(
         CheckFailedError: The clean process could not load it, or it predicted otherwise.
         StoreError: The store could not take it.
     """
-    tag = reference.name(name) if name else None
     row = _format_row(model, format)
     runtime = _runtime_row(model, row)
     if runtime and example is None and not isinstance(runtime.load(), Declares):
@@ -69,6 +68,39 @@ def save(
             msg, remedy="pass some rows of what the model is called with: save(model, name, example=X[:100])"
         )
     shown = containers.example(example, dynamic=dynamic) if runtime and example is not None else None
+    return _seal(model, name, row, runtime, shown, code=code, description=description, store=store)
+
+
+def save_bare(
+    model: Any,
+    name: str | None,
+    *,
+    format: str | None = None,  # noqa: A002 (the field's own word)
+    description: str = "",
+    store: OciLayout | None = None,
+) -> Artifact:
+    """Save a live model without a signature: it can be read again, but not asked for predictions.
+
+    Raises:
+        UnsupportedModelError: No format takes this object, or it holds what the format cannot keep; all is listed.
+        CheckFailedError: The clean process could not load it.
+        StoreError: The store could not take it.
+    """
+    return _seal(model, name, _format_row(model, format), None, None, description=description, store=store)
+
+
+def _seal(
+    model: Any,
+    name: str | None,
+    row: Row,
+    runtime: Row | None,
+    shown: Example | None,
+    *,
+    code: Collection[str] = (),
+    description: str,
+    store: OciLayout | None,
+) -> Artifact:
+    tag = reference.name(name) if name else None
     where = store or stores.default_store()
     with where.stage() as stage:
         written: Written = row.load().write(model, stage, shown)

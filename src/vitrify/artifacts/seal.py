@@ -27,7 +27,7 @@ class Draft:
     """What is known about an artifact before it is sealed.
 
     Attributes:
-        document: All but environment, golden count and code, which sealing fills in.
+        document: All but environment, golden count and bundled code, which sealing fills in.
         inputs: Golden inputs.
         outputs: The outputs that the model gave for them.
         names: Code outside the built-in allow-list that loading uses.
@@ -51,8 +51,10 @@ def seal(stage: Stage, draft: Draft, store: OciLayout, name: str | None) -> Arti
         CheckFailedError: The trial failed; nothing was committed.
         StoreError: The store could not take it; it is as it was.
     """
-    document = draft.document.replace(code=_bundle(stage, draft.names), golden=_golden(stage, draft))
-    tried = trial.run(stage.files(), document, (draft.inputs, draft.outputs), Allow.of(draft.names))
+    bundled = _bundle(stage, draft.names)
+    names = tuple(sorted({*bundled.names, *draft.document.code.names}))
+    document = draft.document.replace(code=bundled.replace(names=names), golden=_golden(stage, draft))
+    tried = trial.run(stage.files(), document, (draft.inputs, draft.outputs), Allow.of(names))
     document = document.replace(environment=tried.environment)
     with stage.open(DOCUMENT, "weight.config") as stream:
         stream.write(document.to_json())

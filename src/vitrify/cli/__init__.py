@@ -11,6 +11,8 @@ _COMMANDS = {
     "save": "Seal a model that a Python file makes: save train.py:model churn --example train.py:X",
     "pack": "Seal a model file: pack model.onnx churn",
     "inspect": "Show what an artifact or a file is, without running it.",
+    "view": "Draw a model's graph: view model.onnx -o model.html",
+    "scan": "Say whether a model file could hurt whoever loads it.",
     "ls": "List the artifacts in the store.",
     "predict": "Predict from a data file: predict churn rows.csv",
     "convert": "Convert and prove: convert churn --to onnx",

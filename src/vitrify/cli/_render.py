@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from vitrify.core.errors import VitrifyError
 
 _KIBI = 1024
+_UNBOUNDED = 10_000
 
 
 def show_json(value: object) -> None:
@@ -35,7 +36,8 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, titl
     table = Table(*columns, title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))
-    Console(soft_wrap=not sys.stdout.isatty()).print(table)
+    # A program that reads the output wants whole names; only a screen has a width.
+    Console(width=None if sys.stdout.isatty() else _UNBOUNDED).print(table)
 
 
 def show_facts(facts: Iterable[tuple[str, object]]) -> None:

@@ -15,31 +15,61 @@ if TYPE_CHECKING:
 
 @click.command("inspect")
 @click.argument("reference", type=REFERENCE)
+@click.option("--all", "whole", is_flag=True, help="Show every row of every table.")
 @common
-def command(reference: str, store: str | None, as_json: bool) -> None:
-    """Show an artifact's files, signature, environment and evidence, or what a model file says about itself."""
+def command(reference: str, whole: bool, store: str | None, as_json: bool) -> None:
+    """Show an artifact's files, signature, environment and evidence, or what a model file says about itself.
+
+    A model file or folder is recognised by its content, and nothing in it runs.
+    """
+    from vitrify.cli._render import artifact_json, show_json
+
+    path = Path(reference)
+    if _is_plain(path):
+        _inspect_file(path, whole=whole, as_json=as_json)
+        return
     from vitrify.artifacts import open_artifact
-    from vitrify.cli._render import artifact_json, show_facts, show_json
     from vitrify.core.catalog import catalog
     from vitrify.core.wire import to_builtins
-    from vitrify.inspection.identify import describe
 
-    where = open_store(store)
-    if Path(reference).is_file() and not reference.endswith((".tar", ".vit")):
-        facts = describe(Path(reference))
-        show_json(facts) if as_json else show_facts(_flat(facts))
-        return
-    artifact = open_artifact(reference, store=where)
+    artifact = open_artifact(reference, store=open_store(store))
     row = catalog().row("format", artifact.document.format)
     about = row.look().describe(artifact.files, artifact.document.entry)
     if as_json:
         evidence = [to_builtins(attestation) for attestation in artifact.attestations]
         show_json({**artifact_json(artifact), "content": about, "attestations": evidence})
     else:
-        _show(artifact, about)
+        _show(artifact, about, whole=whole)
 
 
-def _show(artifact: Artifact, about: dict[str, Any]) -> None:
+def _is_plain(path: Path) -> bool:
+    """Say whether it is a stranger's file or folder; an exported artifact or a store is opened as what it is."""
+    if path.is_dir():
+        return not (path / "oci-layout").exists()
+    return path.is_file() and path.suffix not in {".tar", ".vit"}
+
+
+def _inspect_file(path: Path, *, whole: bool, as_json: bool) -> None:
+    """Show what each format that the file is of says about it; an honest file is of one."""
+    from vitrify.cli._about import show_about
+    from vitrify.cli._render import show_json
+    from vitrify.inspection.identify import describe_all
+
+    told = describe_all(path)
+    if len(told) > 1 and path.is_file():
+        names = " and ".join(about["format"] for about in told)
+        click.echo(f"{click.style('warning:', fg='yellow', bold=True)} it is several things at once: {names}", err=True)
+    if as_json:
+        show_json(told[0] if len(told) == 1 else {"formats": told})
+        return
+    for number, about in enumerate(told):
+        if number:
+            click.echo()
+        show_about(about, whole=whole)
+
+
+def _show(artifact: Artifact, about: dict[str, Any], *, whole: bool) -> None:
+    from vitrify.cli._about import show_about
     from vitrify.cli._render import show_facts, show_table, size
 
     document = artifact.document
@@ -69,7 +99,8 @@ def _show(artifact: Artifact, about: dict[str, Any]) -> None:
     if document.environment:
         needs = sorted(document.environment.distributions.items())
         show_table(("needs", "version"), [("python", document.environment.python), *needs], title="\nEnvironment")
-    show_table(("", ""), list(_flat(about)), title="\nContent")
+    click.echo("\nContent")
+    show_about(about, whole=whole)
     evidence = [
         (item.predicate_type.split(":")[-2], item.predicate.get("verdict", "")) for item in artifact.attestations
     ]
@@ -80,16 +111,3 @@ def _values(field: Any, most: int = 6) -> str:
     values = field.classes or field.categories or ()
     shown = ", ".join(repr(value) for value in values[:most])
     return f"{shown}, ... ({len(values)})" if len(values) > most else shown
-
-
-def _flat(value: dict[str, Any], prefix: str = "") -> list[tuple[str, object]]:
-    """Return nested facts as ``a.b`` and value; long lists by their length."""
-    rows: list[tuple[str, object]] = []
-    for key, item in value.items():
-        name = f"{prefix}{key}"
-        if isinstance(item, dict):
-            rows += _flat(item, f"{name}.")
-        else:
-            text = str(item)
-            rows.append((name, text if len(text) <= 200 else f"{text[:197]}..."))  # noqa: PLR2004 (a screen's width)
-    return rows

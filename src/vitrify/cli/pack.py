@@ -14,6 +14,7 @@ from vitrify.cli._options import allow_option, common, open_store
     "--example", type=click.Path(), metavar="DATA", help="CSV, JSON, Parquet, .npy or .npz: what it is called with."
 )
 @click.option("--format", "format_", help="Catalog name; by default found from the content.")
+@click.option("--to", help="Format to keep a pickled model in; by default the safest for its kind.")
 @click.option("--description", default="", help="Free text.")
 @allow_option
 @common
@@ -22,12 +23,16 @@ def command(
     name: str,
     example: str | None,
     format_: str | None,
+    to: str | None,
     description: str,
     allow: tuple[str, ...],
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Seal a model file, recognised by its content."""
+    """Seal a model file or directory, recognised by its content; nothing in it runs.
+
+    A pickle becomes an artifact in its model's own safe format.
+    """
     from vitrify.artifacts.pack import pack
     from vitrify.cli import _data
     from vitrify.cli._render import progress_bars, show_sealed
@@ -35,6 +40,13 @@ def command(
     shown = _data.read(example) if example else None
     with progress_bars():
         artifact = pack(
-            file, name, example=shown, format=format_, description=description, allow=allow, store=open_store(store)
+            file,
+            name,
+            example=shown,
+            format=format_,
+            to=to,
+            description=description,
+            allow=allow,
+            store=open_store(store),
         )
     show_sealed(artifact, as_json=as_json)

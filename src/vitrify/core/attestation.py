@@ -16,6 +16,7 @@ STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 ATTESTATION_TYPE = "application/vnd.in-toto+json"
 PARITY = "urn:vitrify:attestation:parity:v1"
 PROVENANCE = "urn:vitrify:attestation:provenance:v1"
+SCAN = "urn:vitrify:attestation:scan:v1"
 TRIAL = "urn:vitrify:attestation:trial:v1"
 TRUST = "urn:vitrify:attestation:trust:v1"
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import warnings
 from functools import cache
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
+from vitrify.core.entry_points import may_have
 from vitrify.core.errors import UsageError
 from vitrify.core.plan import FIDELITIES
 from vitrify.core.rows import BUILTIN
@@ -78,6 +78,10 @@ class Catalog:
     def with_plugins(self) -> Catalog:
         """Return this catalog and every row that installed packages add; a broken package warns and is left out."""
         catalog = Catalog(self._rows.values())
+        if not may_have(GROUP):
+            return catalog
+        from importlib import metadata
+
         for point in sorted(metadata.entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
             try:
                 rows = list(point.load())

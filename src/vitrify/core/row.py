@@ -34,7 +34,11 @@ class Row:
         cost: Relative effort; the planner takes the cheapest road (transforms).
         formats: Formats that it opens (runtimes).
         specification: Where the format is written down (formats).
+        transient: Whether its files are read into a live model, which is kept in its own format: a pickle (formats).
         generic: Whether it says nothing about a model: a zip file, plain text. Others are asked first (formats).
+        magic: Offsets and the bytes that stand there, of which every such file has one; none where that cannot be said.
+            A file without them is not asked about, so that looking costs no import (formats).
+        folder: Whether it is always several files in a folder, so that a single file is not asked about (formats).
         summary: One line for people.
     """
 
@@ -51,8 +55,16 @@ class Row:
     cost: int = 1
     formats: tuple[str, ...] = ()
     specification: str = ""
+    transient: bool = False
     generic: bool = False
+    magic: tuple[tuple[int, bytes], ...] = ()
+    folder: bool = False
     summary: str = ""
+
+    def may_start(self, start: bytes) -> bool:
+        """Say whether a single file that starts so can be of this format at all."""
+        begins = not self.magic or any(start.startswith(mark, offset) for offset, mark in self.magic)
+        return begins and not self.folder
 
     def installed(self) -> bool:
         """Say whether the libraries it needs can be imported, without importing them."""

@@ -106,6 +106,12 @@ _CHECKS = (
         target="vitrify.checks.replay:Replay",
         summary="golden samples give their golden outputs",
     ),
+    Row(
+        kind="check",
+        name="scan",
+        target="vitrify.checks.scan:Scan",
+        summary="nothing in its files runs, reaches out or breaks a reader",
+    ),
 )
 
 _STORES = (

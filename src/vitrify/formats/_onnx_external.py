@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-import onnx
-
 from vitrify.core.errors import MalformedError
+from vitrify.formats._protos.onnx import EXTERNAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    import onnx
 
 LIMIT = 2**31 - 2**20
 """Bytes of initialisers that a model may hold itself; protobuf's limit less what names and nodes may need."""
@@ -31,6 +32,8 @@ def size(model: onnx.ModelProto) -> int:
 
 def split(model: onnx.ModelProto, location: str, stream: BinaryIO) -> onnx.ModelProto:
     """Return a copy of a model whose larger initialisers are written to ``stream`` instead; none is copied."""
+    import onnx
+
     skeleton = onnx.ModelProto()
     _merge(model, skeleton, leave_out="graph")
     _merge(model.graph, skeleton.graph, leave_out="initializer")
@@ -109,7 +112,7 @@ def _node_tensors(nodes: Any) -> Iterator[onnx.TensorProto]:
 
 
 def _is_external(tensor: onnx.TensorProto) -> bool:
-    return bool(tensor.data_location == onnx.TensorProto.EXTERNAL)
+    return bool(tensor.data_location == EXTERNAL)
 
 
 def _facts(tensor: onnx.TensorProto) -> dict[str, str]:
@@ -118,7 +121,7 @@ def _facts(tensor: onnx.TensorProto) -> dict[str, str]:
 
 
 def _point(tensor: onnx.TensorProto, location: str, offset: int, length: int) -> None:
-    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.data_location = EXTERNAL
     for key, value in (("location", location), ("offset", str(offset)), ("length", str(length))):
         tensor.external_data.add(key=key, value=value)
 

@@ -1,25 +1,37 @@
-"""CatBoost: the model as cbm, the Python object around it as data."""
+"""CatBoost: the model as cbm, the Python object around it as data; the model as JSON is read too.
+
+Source: https://catboost.ai/docs/en/concepts/python-reference_catboost_save_model, and for cbm the schemas in
+https://github.com/catboost/catboost/tree/master/catboost/libs/model/flatbuffers.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from vitrify.core.errors import MalformedError, ModelError
 from vitrify.core.protocols import Written
-from vitrify.formats import _native_file
-from vitrify.formats._boosters import catboost_model
+from vitrify.formats import _facts, _native_file
 from vitrify.formats._boosters.wrapper import Wrapper
 from vitrify.reading.files import head
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterator, Mapping
 
     from vitrify.core.protocols import Allow, Example, Files, Sink
     from vitrify.core.report import Finding
+    from vitrify.formats._boosters.catboost_model import CatBoostModel
 
 MODEL = "model.cbm"
+
+_MAGIC = b"CBM1"
+_JSON = re.compile(rb'\s*\{\s*"(?:ctr_data|features_info)"\s*:\s*\{')
+"""CatBoost writes the members of its JSON in the order of their names; one of these is the first."""
+_BUILT = re.compile(r"tags/v([\d.]+)")
+_CUSTOM = ("PythonUserDefined", "UserPerObj", "UserQuerywise")
+_SUFFIXES = (".cbm", ".json")
 
 _ESTIMATORS = ("CatBoost", "CatBoostClassifier", "CatBoostRegressor", "CatBoostRanker")
 _WRAPPER = Wrapper(
@@ -42,31 +54,41 @@ class CatBoost:
     """
 
     def detect(self, files: Files) -> bool:
-        """Say whether a file is a binary model of CatBoost."""
-        return head(files).startswith(catboost_model.MAGIC)
+        """Say whether a file is a model of CatBoost, binary or JSON."""
+        start = head(files)
+        return start.startswith(_MAGIC) or bool(_JSON.match(start))
 
     def describe(self, files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:
-        """Return trees, objective, features, classes and parameters; CatBoost is not needed."""
-        name = _native_file.find(files, entry, (".cbm",))
-        model = catboost_model.parse(files.map(name), where=name)
+        """Return trees, objective, features, classes and settings; CatBoost is not needed."""
+        model = _parse(files, _native_file.find(files, entry, _SUFFIXES))
         restored = _WRAPPER.read(files)
         attributes = restored.attributes if restored else {}
-        return {
-            "library": restored.library if restored else "catboost",
-            "class": restored.cls.replace(":", ".") if restored else "catboost.core.CatBoost",
-            "objective": _noted(model, "params", "loss_function", "type"),
-            "trees": model.trees,
-            "features": model.features,
-            "classes": _noted(model, "class_params", "class_names"),
-            "bestIteration": _noted(model, "training", "metrics", "best_iteration"),
-            "trained": model.info.get("train_finish_time"),
-            "parameters": _native_file.shown(attributes.get("_init_params", {})),
-        }
+        build = _BUILT.search(model.info.get("catboost_version_info", ""))
+        written = restored.library.partition(" ")[2] if restored else build[1] if build else ""
+        return _native_file.said(
+            {
+                "library": "catboost",
+                "versions": {"catboost": written} if written else {},
+                "class": restored.cls.replace(":", ".") if restored else "catboost.core.CatBoost",
+                "objective": _noted(model, "params", "loss_function", "type"),
+                "trees": model.trees,
+                "parameters": model.values,
+                "inputs": [_facts.port(name, kind, [None]) for kind, name in model.features],
+                "features": _facts.counts(kind for kind, _ in model.features),
+                "classes": _noted(model, "class_params", "class_names"),
+                "bestIteration": _noted(model, "training", "metrics", "best_iteration"),
+                "trained": model.info.get("train_finish_time"),
+                "settings": _native_file.shown(attributes.get("_init_params", {})),
+            }
+        )
 
-    def hazards(self, files: Files, entry: Mapping[str, Any]) -> Iterable[Finding]:
-        """Yield nothing: trees and numbers, whose bounds are checked by reading them."""
-        self.describe(files, entry)
-        return ()
+    def hazards(self, files: Files, entry: Mapping[str, Any]) -> Iterator[Finding]:
+        """Yield an objective that is Python code elsewhere; trees and numbers are checked by reading them."""
+        name = _native_file.find(files, entry, _SUFFIXES)
+        objective = _noted(_parse(files, name), "params", "loss_function", "type")
+        _WRAPPER.read(files)
+        if isinstance(objective, str) and objective.startswith(_CUSTOM):
+            yield _native_file.custom_objective(name, objective, "CatBoost")
 
     def write(self, model: Any, sink: Sink, example: Example | None) -> Written:
         """Write the model and its wrapper.
@@ -93,14 +115,15 @@ class CatBoost:
         """
         import catboost
 
-        name = _native_file.find(files, entry, (".cbm",))
-        catboost_model.parse(files.map(name), where=name)
+        name = _native_file.find(files, entry, _SUFFIXES)
+        _parse(files, name)
+        kind = "cbm" if bytes(files.map(name)[:4]) == _MAGIC else "json"
         restored = _WRAPPER.read(files)
         cls = _WRAPPER.find_class(restored, (catboost.CatBoost,), allow) if restored else catboost.CatBoost
         model = cls.__new__(cls)
         catboost.CatBoost.__init__(model)
         try:
-            catboost.CatBoost.load_model(model, str(files.path(name)), format="cbm")
+            catboost.CatBoost.load_model(model, str(files.path(name)), format=kind)
         except catboost.CatBoostError as error:
             msg = f"{name}: CatBoost cannot read it ({error})"
             raise MalformedError(msg) from error
@@ -108,7 +131,15 @@ class CatBoost:
         return model
 
 
-def _noted(model: catboost_model.CatBoostModel, name: str, *keys: str) -> Any:
+def _parse(files: Files, name: str) -> CatBoostModel:
+    from vitrify.formats._boosters import catboost_json, catboost_model
+
+    data = files.map(name)
+    parse = catboost_model.parse if bytes(data[:4]) == _MAGIC else catboost_json.parse
+    return parse(data, where=name)
+
+
+def _noted(model: CatBoostModel, name: str, *keys: str) -> Any:
     """Return a part of what the training wrote down as JSON; None where it is not there."""
     try:
         note = msgspec.json.decode(model.info.get(name, "null"))

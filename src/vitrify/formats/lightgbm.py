@@ -1,4 +1,7 @@
-"""LightGBM: the booster as text, the Python object around it as data."""
+"""LightGBM: the booster as text, the Python object around it as data.
+
+Source: ``GBDT::SaveModelToString``, https://github.com/microsoft/LightGBM/blob/master/src/boosting/gbdt_model_text.cpp.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,29 @@ from typing import TYPE_CHECKING, Any
 from vitrify.core.errors import MalformedError, ModelError, UnsupportedModelError
 from vitrify.core.protocols import Written
 from vitrify.core.report import Finding
-from vitrify.formats import _native_file
-from vitrify.formats._boosters import lightgbm_model
+from vitrify.formats import _facts, _native_file
 from vitrify.formats._boosters.wrapper import Wrapper
 from vitrify.reading.files import head
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterator, Mapping
 
     from vitrify.core.protocols import Allow, Example, Files, Sink
+    from vitrify.formats._boosters.lightgbm_model import LightGBMModel
 
 MODEL = "model.lgb.txt"
 
+_HEAD = b"tree\nversion="
+_SUFFIXES = (".txt",)
+_SHOWN_CLASSES = 10_000
+_OBJECTIVES = frozenset(
+    {
+        *("binary", "cross_entropy", "cross_entropy_lambda", "custom", "fair", "gamma", "huber", "lambdarank", "mape"),
+        *("multiclass", "multiclassova", "poisson", "quantile", "rank_xendcg", "regression", "regression_l1"),
+        "tweedie",
+    }
+)
+"""The words that LightGBM itself writes; for a custom objective it writes none."""
 _ALL_ITERATIONS = -1
 _ESTIMATORS = ("LGBMModel", "LGBMClassifier", "LGBMRegressor", "LGBMRanker")
 _WRAPPER = Wrapper(
@@ -40,34 +54,43 @@ class LightGBM:
 
     def detect(self, files: Files) -> bool:
         """Say whether a file is a text model of LightGBM."""
-        return lightgbm_model.is_lightgbm(head(files))
+        return head(files).startswith(_HEAD)
 
     def describe(self, files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:
-        """Return trees, objective, features, classes and parameters; LightGBM is not needed."""
-        name = _native_file.find(files, entry, (".txt",))
-        model = lightgbm_model.parse(files.read(name), where=name)
+        """Return trees, objective, features, classes and settings; LightGBM is not needed."""
+        model = _parse(files, _native_file.find(files, entry, _SUFFIXES))
         restored = _WRAPPER.read(files)
         attributes = restored.attributes if restored else {}
         labels = attributes.get("_classes")
-        return {
-            "library": restored.library if restored else f"lightgbm (format {model.version})",
-            "class": restored.cls.replace(":", ".") if restored else "lightgbm.basic.Booster",
-            "objective": model.objective,
-            "trees": model.trees,
-            "bestIteration": attributes.get(
-                "_best_iteration", (restored.native if restored else {}).get("best_iteration")
-            ),
-            "features": len(model.names),
-            "featureNames": list(model.names),
-            "categories": model.categories,
-            "classes": None if labels is None else [str(label) for label in labels],
-            "parameters": _native_file.shown({k: v for k, v in attributes.items() if not k.startswith("_")}),
-        }
+        written = {"lightgbm": restored.library.partition(" ")[2]} if restored else {}
+        best = attributes.get("_best_iteration", (restored.native if restored else {}).get("best_iteration"))
+        return _native_file.said(
+            {
+                "library": "lightgbm",
+                "versions": {**written, "format": model.version},
+                "class": restored.cls.replace(":", ".") if restored else "lightgbm.basic.Booster",
+                "booster": model.boosting,
+                "objective": model.objective,
+                "trees": model.trees,
+                "parameters": 2 * model.leaves - model.trees,
+                "bestIteration": best,
+                "inputs": [
+                    _facts.port(name, _type_of(seen), [None])
+                    for name, seen in zip(model.names, model.ranges, strict=True)
+                ],
+                "categories": model.categories,
+                "classes": _classes(model) if labels is None else [str(label) for label in labels],
+                "settings": _native_file.shown({k: v for k, v in attributes.items() if not k.startswith("_")}),
+            }
+        )
 
-    def hazards(self, files: Files, entry: Mapping[str, Any]) -> Iterable[Finding]:
-        """Yield nothing: trees and numbers, whose bounds are checked by reading them."""
-        self.describe(files, entry)
-        return ()
+    def hazards(self, files: Files, entry: Mapping[str, Any]) -> Iterator[Finding]:
+        """Yield an objective that LightGBM does not have; trees and numbers are checked by reading them."""
+        name = _native_file.find(files, entry, _SUFFIXES)
+        objective = _parse(files, name).objective.partition(" ")[0]
+        _WRAPPER.read(files)
+        if objective and objective not in _OBJECTIVES:
+            yield _native_file.custom_objective(name, objective, "LightGBM")
 
     def write(self, model: Any, sink: Sink, example: Example | None) -> Written:
         """Write the booster and its wrapper.
@@ -100,9 +123,9 @@ class LightGBM:
         """
         from lightgbm import Booster, LGBMModel
 
-        name = _native_file.find(files, entry, (".txt",))
+        name = _native_file.find(files, entry, _SUFFIXES)
         data = files.read(name)
-        lightgbm_model.parse(data, where=name)
+        _parse(files, name)
         restored = _WRAPPER.read(files)
         if restored is None:
             return _load(Booster, data, name)
@@ -119,8 +142,28 @@ class LightGBM:
         return model
 
 
+def _parse(files: Files, name: str) -> LightGBMModel:
+    from vitrify.formats._boosters import lightgbm_model
+
+    return lightgbm_model.parse(files.read(name), where=name)
+
+
+def _type_of(seen: str) -> str:
+    """Return a feature's type, from what the training saw of it: a range, a list of categories, or nothing."""
+    return "float" if seen.startswith("[") else "none" if seen == "none" else "category"
+
+
+def _classes(model: LightGBMModel) -> list[int] | None:
+    """Return the classes, where the file says that there are any."""
+    kind = model.objective.partition(" ")[0]
+    count = {"binary": 2, "multiclass": model.classes, "multiclassova": model.classes}.get(kind, 0)
+    return list(range(count)) if 0 < count <= _SHOWN_CLASSES else None
+
+
 def _text(booster: Any) -> bytes:
     """Return LightGBM's text, with every tree and with the categories as JSON, where those survive it."""
+    from vitrify.formats._boosters import lightgbm_model
+
     problem = "cannot be written as JSON, as LightGBM's text wants it"
     try:
         data: bytes = booster.model_to_string(num_iteration=_ALL_ITERATIONS).encode()

@@ -1,64 +1,64 @@
 """ONNX graphs, with their initialisers in a file of their own above 2 GiB.
 
+A stranger's file is looked at through its skeleton (:mod:`vitrify.reading.protobuf`), which needs no ``onnx`` and holds
+no tensor's data; only what has become an artifact is read whole, by the library.
+
 Entry: ``file`` (the graph), ``data`` (the files of external tensors), ``opset``, ``ir``, and how the signature's names
 and the graph's belong together: ``inputs`` and ``outputs``, signature name to graph name. Converters add ``casts``
 and ``missing_text``; see :mod:`vitrify.runtimes.onnxruntime`.
+
+Specification: https://onnx.ai/onnx/repo-docs/IR.html.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import onnx
-from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
 
 from vitrify.core.errors import MalformedError, UnsupportedModelError
 from vitrify.core.protocols import Written
 from vitrify.formats import _onnx_external
+from vitrify.formats._onnx.model import Model, is_model
 from vitrify.reading.files import only
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    import onnx
+
+    from vitrify.core.graph import Graph
     from vitrify.core.protocols import Allow, Example, Files, Sink
     from vitrify.core.report import Finding
 
 FILE = "model.onnx"
 DATA = "model.onnx.data"
-_MAX_IR = 100
 
 
 class Onnx:
     """The format of ONNX models."""
 
     def detect(self, files: Files) -> bool:
-        """Say whether the file is an ONNX model, or the directory holds exactly one."""
-        names = [name for name in files.names() if only(files) or name.endswith(".onnx")]
-        return sum(_is_model(files.map(name)) for name in names) == 1
+        """Say whether the file is an ONNX model, or the directory's own files are exactly one (and its data)."""
+        names = [name for name in files.names() if only(files) or _is_graph(name)]
+        return sum(is_model(files.map(name)) for name in names) == 1
 
     def describe(self, files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:
-        """Return versions, producer, inputs, outputs, operators with their counts, and the size of the weights."""
-        model = parse(files, entry)
-        graph = model.graph
-        held = {tensor.name for tensor in graph.initializer}
-        data = sum(len(files.map(name)) for name in _onnx_external.locations(model))
-        return {
-            "opset": {opset.domain or "ai.onnx": opset.version for opset in model.opset_import},
-            "ir": model.ir_version,
-            "producer": f"{model.producer_name} {model.producer_version}".strip(),
-            "inputs": [_value(value) for value in graph.input if value.name not in held],
-            "outputs": [_value(value) for value in graph.output],
-            "operators": dict(sorted(Counter(_operators(model)).items())),
-            "weights": {"count": len(graph.initializer), "bytes": _onnx_external.size(model) + data},
-            "metadata": {prop.key: prop.value for prop in model.metadata_props},
-        }
+        """Return versions, producer, inputs, outputs, operators, tensors wherever they lie, functions and metadata."""
+        from vitrify.formats._onnx.describe import describe
+
+        return describe(_model(files, entry))
 
     def hazards(self, files: Files, entry: Mapping[str, Any]) -> Iterable[Finding]:
-        """Yield nothing yet but what reading refuses."""
-        parse(files, entry)
-        return ()
+        """Yield what :mod:`vitrify.formats._onnx.hazards` lists: operators and tensors from outside, circles, bombs."""
+        from vitrify.formats._onnx.hazards import hazards
+
+        return hazards(_model(files, entry), files, _file(files, entry))
+
+    def graph(self, files: Files, entry: Mapping[str, Any]) -> Graph:
+        """Return the graph; branches, bodies and functions are inside their nodes."""
+        from vitrify.formats._onnx.draw import Drawing
+
+        return Drawing(_model(files, entry)).graph()
 
     def write(self, model: Any, sink: Sink, example: Example | None) -> Written:
         """Write a model, or the model in a file with its external data.
@@ -66,6 +66,8 @@ class Onnx:
         Raises:
             UnsupportedModelError: The external data is not loaded, or the graph alone is larger than protobuf allows.
         """
+        import onnx
+
         proto = onnx.load(model) if isinstance(model, (str, Path)) else model
         if absent := sorted(_onnx_external.locations(proto)):
             msg = f"tensors of this model lie in files that were not loaded: {', '.join(absent)}"
@@ -98,6 +100,9 @@ def parse(files: Files, entry: Mapping[str, Any]) -> onnx.ModelProto:
     Raises:
         MalformedError: It is no ONNX model, or points outside the artifact.
     """
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
     name = _file(files, entry)
     model = onnx.ModelProto()
     try:
@@ -122,6 +127,8 @@ def serialise(model: onnx.ModelProto) -> bytes:
     Raises:
         UnsupportedModelError: It is larger than protobuf allows.
     """
+    from google.protobuf.message import EncodeError
+
     try:
         return bytes(model.SerializeToString(deterministic=True))
     except (EncodeError, ValueError) as error:
@@ -131,6 +138,8 @@ def serialise(model: onnx.ModelProto) -> bytes:
 
 def element_type(value: onnx.ValueInfoProto) -> str:
     """Return the type as ONNX writes it, ``float`` or ``sequence``."""
+    import onnx
+
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type":
         return str(kind).removesuffix("_type")
@@ -150,21 +159,19 @@ def shape(value: onnx.ValueInfoProto) -> list[int | str | None] | None:
     return sizes
 
 
-def _is_model(view: memoryview) -> bool:
-    if bytes(view[:1]) != b"\x08":  # the first field of every writer: ir_version
-        return False
-    model = onnx.ModelProto()
-    try:
-        model.ParseFromString(bytes(view))
-    except DecodeError:
-        return False
-    return 0 < model.ir_version < _MAX_IR and bool(model.opset_import) and model.HasField("graph")
+def _model(files: Files, entry: Mapping[str, Any]) -> Model:
+    name = _file(files, entry)
+    return Model(files.map(name), name)
+
+
+def _is_graph(name: str) -> bool:
+    return name.endswith(".onnx") and "/" not in name
 
 
 def _file(files: Files, entry: Mapping[str, Any]) -> str:
     if "file" in entry:
         return str(entry["file"])
-    names = [name for name in files.names() if name.endswith(".onnx")]
+    names = [name for name in files.names() if _is_graph(name)]
     if len(names) != 1:
         msg = f"expected one .onnx file, found {names}"
         raise MalformedError(msg)
@@ -186,20 +193,3 @@ def _names(model: onnx.ModelProto, example: Example) -> dict[str, dict[str, str]
         raise UnsupportedModelError(msg, remedy="give a dict with the graph's own input names as the example")
     pairs = zip(fields, fields if set(fields) == set(inputs) else inputs, strict=True)
     return {"inputs": dict(pairs), "outputs": {value.name: value.name for value in model.graph.output}}
-
-
-def _value(value: onnx.ValueInfoProto) -> dict[str, Any]:
-    return {"name": value.name, "type": element_type(value), "shape": shape(value)}
-
-
-def _operators(model: onnx.ModelProto) -> list[str]:
-    def walk(nodes: Any) -> list[str]:
-        found = []
-        for node in nodes:
-            found.append(f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
-            for attribute in node.attribute:
-                for graph in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
-                    found += walk(graph.node)
-        return found
-
-    return [name for nodes in (model.graph.node, *(f.node for f in model.functions)) for name in walk(nodes)]

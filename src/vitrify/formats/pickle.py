@@ -1,8 +1,9 @@
-"""Pickle: only when the user asks. A pickle is code, and its artifact says so.
+"""Pickle: read as data, loaded by our own machine from trusted and allowed constructors only.
 
-It is read with an allow-list of exact names, as :mod:`vitrify.pickles.names` has them, plus what the user allows.
-Every name that is missing is listed before the first opcode runs; the list comes from :mod:`._opcodes`, and while the
-pickle runs, a name that is not on it stops it. What is allowed, runs: the safest pickle is no pickle.
+Source: CPython ``Lib/pickletools.py``, https://docs.python.org/3/library/pickletools.html. What the machine does is in
+:mod:`vitrify.pickles`: it interprets every opcode twice, first on inert values, and builds nothing unless every name
+is trusted (:mod:`vitrify.pickles.names`) or allowed by the user. It is written only when the user asks for it: most
+other programs that read a pickle run what is in it.
 """
 
 from __future__ import annotations
@@ -10,113 +11,89 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from vitrify.core.errors import MalformedError, UnsupportedModelError, UntrustedCodeError, VitrifyError
+from vitrify.core.errors import UnsupportedModelError, VitrifyError
 from vitrify.core.protocols import Written
 from vitrify.core.report import Finding
 from vitrify.formats import _native_file
-from vitrify.formats._opcodes import global_names
-from vitrify.pickles import names as trust
-from vitrify.pickles.names import Name
-from vitrify.reading.files import only
-from vitrify.reading.malformed import refuse
+from vitrify.reading.files import LocalFiles, only
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from vitrify.core.protocols import Allow, Example, Files, Sink
+    from vitrify.pickles.machine import Audit
 
 FILE = "model.pkl"
 PROTOCOL = 5
+SUFFIXES = (".pkl", ".pickle")
 
 
 class Pickle:
     """The pickle format, protocol 5 when written, any when read."""
 
     def detect(self, files: Files) -> bool:
-        """Say whether a file is one complete pickle, by its opcodes."""
+        """Say whether a file begins like a pickle, or would do something before it breaks."""
+        from vitrify.formats._pickled import look
+
         name = only(files)
-        if name is None:
+        try:
+            return name is not None and look.is_plain(files.map(name))
+        except (VitrifyError, OSError):
             return False
-        with files.path(name).open("rb") as stream:
-            try:
-                global_names(stream, where=name)
-            except MalformedError:
-                return False
-            return not stream.read(1)
 
     def describe(self, files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the names that the pickle uses, and those of them that have to be allowed."""
-        where = _native_file.find(files, entry, (".pkl", ".pickle"))
-        names = _names(files, where)
-        return {
-            "code": True,
-            "uses": sorted(name.dotted for name in names),
-            "needs": list(trust.untrusted(names)),
-        }
+        """Return class, parameters and versions of what it holds, the names it uses and those that need permission."""
+        from vitrify.formats._pickled import summary
+
+        found = _audit(files, entry)
+        if found.error is not None:
+            raise found.error
+        return summary.of(found)
 
     def hazards(self, files: Files, entry: Mapping[str, Any]) -> Iterable[Finding]:
-        """Yield the names that nobody has trusted yet."""
-        where = _native_file.find(files, entry, (".pkl", ".pickle"))
-        for name in trust.untrusted(_names(files, where)):
-            yield Finding(place=where, message=f"would use {name}", rule="untrusted-global", subject=name)
+        """Yield the names that nobody has trusted, and what no allow-list could make harmless."""
+        yield from _audit(files, entry).findings
 
     def write(self, model: Any, sink: Sink, example: Example | None) -> Written:  # noqa: ARG002 (the protocol's)
         """Write a model.
 
         Raises:
-            UnsupportedModelError: pickle cannot keep it, or would need a name that cannot be listed.
+            UnsupportedModelError: pickle cannot keep it, or it could not be read without running what is in it.
         """
         with sink.path(FILE, "weight") as path:
             with path.open("wb") as stream:
                 _dump(model, stream)
-            with path.open("rb") as stream:
-                found = global_names(stream, where=FILE)
-        if nested := _nested(found):
-            problems = [Finding(place=name, message="is not at the top level of its module") for name in nested]
-            msg = "this pickle would reach through one object to another, which cannot be allowed by name"
-            raise UnsupportedModelError(msg, problems=problems, remedy="move them to the top level of a module")
-        names = [Name(module, name, "pickle") for module, name in found]
+            found = _audit(LocalFiles({FILE: path}), {"file": FILE})
+        if problems := [one for one in found.findings if one.rule != "untrusted-global"]:
+            msg = "this pickle does what cannot be allowed by name"
+            remedy = "move nested classes, functions and methods to the top level of a module"
+            raise UnsupportedModelError(msg, problems=problems, remedy=remedy)
         return Written(
-            entry={"code": True},
-            names=trust.untrusted(names),
-            notes=("a pickle: loading it runs the code that it names",),
+            entry={"code": bool(found.untrusted)},
+            names=found.untrusted,
+            notes=("a pickle: most programs that load it run whatever it names",),
         )
 
     def read(self, files: Files, entry: Mapping[str, Any], allow: Allow) -> Any:
-        """Run the pickle.
+        """Build what the pickle holds.
 
         Raises:
             UntrustedCodeError: It names code that is neither trusted nor allowed; all is listed, nothing was run.
-            MalformedError: It is no pickle, names what is not here, or fails while it runs.
+            MalformedError: It is no pickle, names what is not here, or fails while it is built.
         """
-        where = _native_file.find(files, entry, (".pkl", ".pickle"))
-        names = _names(files, where)
-        allow.require(trust.untrusted(names), what=f"loading {where}")
-        try:
-            with files.path(where).open("rb") as stream:
-                return _Unpickler(stream, names, where).load()
-        except VitrifyError:
-            raise
-        except Exception as error:
-            msg = f"{where}: the pickle failed ({type(error).__name__}: {error})"
-            raise MalformedError(
-                msg, remedy="load it with the versions of the libraries that it was saved with"
-            ) from error
+        from vitrify.formats._pickled.dialect import Plain
+        from vitrify.pickles.machine import load
+
+        where = _native_file.find(files, entry, SUFFIXES)
+        return load(files.map(where), where=where, allow=allow, dialect=Plain())
 
 
-class _Unpickler(pickle.Unpickler):
-    """An unpickler that finds the names that were audited, and no other."""
+def _audit(files: Files, entry: Mapping[str, Any]) -> Audit:
+    from vitrify.formats._pickled.dialect import Plain
+    from vitrify.pickles.machine import audit
 
-    def __init__(self, stream: BinaryIO, names: frozenset[Name], where: str) -> None:
-        super().__init__(stream)
-        self._names = names
-        self._where = where
-
-    def find_class(self, module: str, name: str) -> Any:
-        if Name(module, name, "pickle") not in self._names:
-            msg = f"{self._where}: while it ran it asked for {module}.{name}, which its opcodes did not show"
-            raise UntrustedCodeError(msg, names=[f"{module}.{name}"], remedy="do not use this file")
-        return trust.resolve(module, name)
+    where = _native_file.find(files, entry, SUFFIXES)
+    return audit(files.map(where), where=where, dialect=Plain())
 
 
 def _dump(model: Any, stream: BinaryIO) -> None:
@@ -128,18 +105,3 @@ def _dump(model: Any, stream: BinaryIO) -> None:
         problem = Finding(place=type(model).__qualname__, message=f"{type(error).__name__}: {error}")
         remedy = "take it out of the model, or move the function or class it names to the top level of a module"
         raise UnsupportedModelError("pickle cannot keep this model", problems=[problem], remedy=remedy) from error
-
-
-def _names(files: Files, where: str) -> frozenset[Name]:
-    with files.path(where).open("rb") as stream:
-        found = global_names(stream, where=where)
-    if nested := _nested(found):
-        remedy = "move nested classes and methods to the top level of a module, and save again"
-        refuse(where, f"names that reach through one object to another: {', '.join(nested)}", remedy=remedy)
-    return frozenset(Name(module, name, "pickle") for module, name in found)
-
-
-def _nested(names: frozenset[tuple[str, str]]) -> list[str]:
-    """Return those that are no plain name in a plain module."""
-    parts = {(module, name): (*module.split("."), name) for module, name in names}
-    return sorted(f"{module}.{name}" for (module, name), part in parts.items() if not all(map(str.isidentifier, part)))

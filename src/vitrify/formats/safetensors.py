@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from vitrify.core.errors import UnsupportedModelError
 from vitrify.core.protocols import Written
 from vitrify.formats._safetensors.header import MAX_HEADER
-from vitrify.formats._safetensors.read import describe_tensors, read_tensors
-from vitrify.formats._safetensors.write import write_tensors
+from vitrify.formats._safetensors.shards import INDEX, SUFFIX, describe_tensors, read_headers
 from vitrify.reading.files import only
 
 if TYPE_CHECKING:
@@ -23,27 +22,31 @@ if TYPE_CHECKING:
     from vitrify.core.protocols import Allow, Example, Files, Sink
     from vitrify.core.report import Finding
 
-SUFFIX = ".safetensors"
-
 
 class Safetensors:
     """The format of bare weights."""
 
     def detect(self, files: Files) -> bool:
-        """Say whether the file has a safetensors header, or the directory holds such files."""
-        return any(_has_header(files.map(name)) for name in files.names() if only(files) or name.endswith(SUFFIX))
+        """Say whether the file has a safetensors header, or the directory holds such files and at most their index."""
+        name = only(files)
+        if name is not None:
+            return _has_header(files.map(name))
+        shards = [name for name in files.names() if not name.endswith(INDEX)]
+        return bool(shards) and all(name.endswith(SUFFIX) and _has_header(files.map(name)) for name in shards)
 
     def describe(self, files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Return the tensors (element type, shape, bytes), the total and the metadata; no tensor is read."""
         return describe_tensors(files, entry)
 
     def hazards(self, files: Files, entry: Mapping[str, Any]) -> Iterable[Finding]:
-        """Yield nothing: numbers, whose bounds are checked by reading the header."""
-        self.describe(files, entry)
+        """Yield nothing: numbers, of which each byte belongs to one tensor, or reading the header refuses them."""
+        read_headers(files, entry)
         return ()
 
     def write(self, model: Any, sink: Sink, example: Example | None) -> Written:  # noqa: ARG002 (the protocol's)
         """Write a dict of arrays or tensors; see :class:`vitrify.core.protocols.Format`."""
+        from vitrify.formats._safetensors.write import write_tensors
+
         if not isinstance(model, dict):
             msg = f"safetensors keeps a dict of arrays or tensors, not a {type(model).__name__}"
             raise UnsupportedModelError(msg, remedy="save model.state_dict()")
@@ -52,6 +55,8 @@ class Safetensors:
 
     def read(self, files: Files, entry: Mapping[str, Any], allow: Allow) -> dict[str, Any]:  # noqa: ARG002 (the protocol's)
         """Return the dict: arrays are read-only views of the file, tensors are copied where they are written to."""
+        from vitrify.formats._safetensors.read import read_tensors
+
         return read_tensors(files, entry)
 
 

@@ -16,14 +16,12 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from vitrify.core.errors import MalformedError, UnsupportedModelError
+from vitrify.core.errors import LimitExceededError, MalformedError, UnsupportedModelError
 from vitrify.core.protocols import Written
 from vitrify.core.report import Finding
 from vitrify.formats import _native_file
-from vitrify.formats._skops import audit, node, summary
-from vitrify.formats._skops.archive import Archive, Packer
-from vitrify.pickles import names as trust
-from vitrify.reading.files import head, only
+from vitrify.reading.files import HeldFiles, only
+from vitrify.reading.zip import Zip, ends_like_zip, opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -32,34 +30,60 @@ if TYPE_CHECKING:
     from vitrify.pickles.names import Name
 
 FILE = "model.skops"
+_SCHEMA = "schema.json"
 
 
 class Skops:
     """The ``.skops`` format."""
 
     def detect(self, files: Files) -> bool:
-        """Say whether a file is a zip whose ``schema.json`` is skops's."""
+        """Say whether a file is a zip whose ``schema.json`` names loaders, or is such that nobody can tell."""
         name = only(files)
-        if name is None or not head(files).startswith(b"PK"):
+        if name is None or not ends_like_zip(files.map(name)):
             return False
         try:
-            node.read(Archive(files.map(name), where=name), where=name)
+            archive = opened(files.map(name), where=name)
+            return _SCHEMA in archive and _names_loaders(bytes(archive.read(_SCHEMA)))
+        except LimitExceededError:
+            return True
         except MalformedError:
             return False
-        return True
 
     def describe(self, files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Return class, parameters, steps, features and classes as the schema has them; nothing is constructed."""
+        from vitrify.formats._skops import audit, node, summary
+        from vitrify.pickles import names as trust
+
         archive, where = _open(files, entry)
         root = node.read(archive, where=where)
         untrusted = trust.untrusted(audit.names(root, where=where))
         return {**summary.of(root, archive), "needs": list(untrusted), "versions": entry.get("versions", {})}
 
     def hazards(self, files: Files, entry: Mapping[str, Any]) -> Iterable[Finding]:
-        """Yield the names that nobody has trusted yet."""
+        """Yield what is wrong with the zip file, and the names that nobody has trusted yet."""
+        from vitrify.formats._skops import audit, node
+        from vitrify.pickles import names as trust
+
         archive, where = _open(files, entry)
+        yield from archive.findings()
         for name in trust.untrusted(audit.names(node.read(archive, where=where), where=where)):
-            yield Finding(place=where, message=f"would use {name}", rule="untrusted-global", subject=name)
+            yield Finding(
+                place=f"{where}: {_SCHEMA}",
+                message=f"would import and use {name} when it is loaded",
+                rule="untrusted-global",
+                subject=name,
+                remedy="read that code; if you trust it, allow it by its exact name",
+            )
+
+    def parts(self, files: Files, entry: Mapping[str, Any]) -> Iterable[tuple[str, Files]]:
+        """Yield the members that the schema does not use: no reader of skops opens them, but somebody might."""
+        from vitrify.formats._skops import node
+
+        archive, where = _open(files, entry)
+        used = {part.raw.get("file") for part in node.read(archive, where=where).walk()}
+        for name in archive.members:
+            if name not in used and name != _SCHEMA and not name.endswith("/"):
+                yield f"{where}: {name}", HeldFiles({name: archive.read(name)})
 
     def write(self, model: Any, sink: Sink, example: Example | None) -> Written:  # noqa: ARG002 (the protocol's)
         """Write a model.
@@ -67,7 +91,10 @@ class Skops:
         Raises:
             UnsupportedModelError: Parts of it cannot be kept; each is listed by its path in the model.
         """
+        from vitrify.formats._skops import audit, node
         from vitrify.formats._skops.capture import Capture
+        from vitrify.pickles import names as trust
+        from vitrify.reading.zip_writer import Packer
 
         capture = Capture()
         root = capture.node(model, "")
@@ -87,18 +114,26 @@ class Skops:
             UntrustedCodeError: It uses a name that is neither trusted nor allowed; all are listed, nothing was run.
             MalformedError: The file is not what skops writes, or its content does not fit its classes.
         """
+        from vitrify.formats._skops import audit, node
+        from vitrify.formats._skops.build import Builder
+        from vitrify.pickles import names as trust
+
         archive, where = _open(files, entry)
+        archive.require_honest()
         root = node.read(archive, where=where)
         allow.require(trust.untrusted(audit.names(root, where=where)), what=f"loading {where}")
-
-        from vitrify.formats._skops.build import Builder
 
         return Builder(archive, where=where).build(root)
 
 
-def _open(files: Files, entry: Mapping[str, Any]) -> tuple[Archive, str]:
+def _open(files: Files, entry: Mapping[str, Any]) -> tuple[Zip, str]:
     where = _native_file.find(files, entry, (".skops",))
-    return Archive(files.map(where), where=where), where
+    return opened(files.map(where), where=where), where
+
+
+def _names_loaders(schema: bytes) -> bool:
+    """Say whether the key of every node is in it; JSON can hide it in escapes."""
+    return b"__loader__" in schema or b"\\u" in schema
 
 
 def _versions(names: Iterable[Name]) -> dict[str, str]:

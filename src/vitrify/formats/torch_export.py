@@ -11,17 +11,11 @@ A ``.pt2`` of ``torch.export.save`` is read as well (``file``), as long as nothi
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from vitrify.core.errors import UnsupportedModelError, UsageError
 from vitrify.core.protocols import Written
 from vitrify.core.report import Finding
-from vitrify.formats._safetensors.read import read_tensors
-from vitrify.formats._safetensors.write import write_tensors
-from vitrify.formats._torch import program, trace
-from vitrify.formats._torch.archive import is_archive, read_archive
-from vitrify.formats._torch.audit import audit
 from vitrify.reading.files import only
 
 if TYPE_CHECKING:
@@ -29,10 +23,14 @@ if TYPE_CHECKING:
 
     import torch
 
+    from vitrify.core.graph import Graph
     from vitrify.core.protocols import Allow, Example, Files, Sink
+    from vitrify.formats._torch.archive import Package
+    from vitrify.formats._torch.export_graph import Program
 
 PROGRAM = "program.json"
 _HEAD = 4096
+_NOTES = ("archive_format", "archive_version", "byteorder", ".data/version", ".data/serialization_id", "version")
 
 
 class TorchExport:
@@ -44,29 +42,56 @@ class TorchExport:
         if name not in files.names():
             return False
         start = bytes(files.map(name)[:_HEAD]).lstrip()
-        return start.startswith(b'{"graph_module":') or (start.startswith(b"PK") and is_archive(files.path(name)))
+        if start.startswith(b'{"graph_module":'):
+            return True
+        package = _package(files, name) if start.startswith(b"PK") else None
+        return package is not None and not package.compiled
 
     def describe(self, files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:
-        """Return inputs, outputs, operators with their counts, and the weights; nothing is run."""
-        name, text, weights = _parts(files, entry)
-        graph, foreign = audit(text, where=name)
-        specs = graph["graph_module"]["signature"]["input_specs"]
-        arguments = [spec["user_input"]["arg"]["as_tensor"]["name"] for spec in specs if "user_input" in spec]
-        unique = {id(tensor): tensor.nbytes for tensor in weights.values()}
+        """Return inputs, outputs, operators with their counts, and the tensors; nothing is run."""
+        program, foreign = _program(files, entry)
+        inputs, outputs = program.inputs, program.outputs
+        if len(names := entry.get("inputs", ())) == len(inputs):
+            inputs = [{**port, "name": name} for port, name in zip(inputs, names, strict=True)]
+        if len(shapes := entry.get("shapes", {})) == len(outputs):
+            named = zip(outputs, shapes.items(), strict=True)
+            outputs = [{**port, "name": name, "shape": shape} for port, (name, shape) in named]
         return {
-            "inputs": list(entry.get("inputs", arguments)),
-            "outputs": dict(entry.get("shapes", {})),
-            "operators": dict(sorted(Counter(_targets(graph["graph_module"]["graph"])).items())),
+            "producer": "PyTorch",
+            "library": "torch",
+            "versions": {name: version for name, version in program.versions.items() if version},
+            "inputs": inputs,
+            "outputs": outputs,
+            "operators": program.operators(),
             "foreign_operators": sorted(foreign),
-            "torch": graph.get("torch_version"),
-            "weights": {"count": len(unique), "bytes": sum(unique.values()), "tied": len(weights) - len(unique)},
+            "needs": sorted(foreign),
+            **_tensors(files, entry),
         }
 
     def hazards(self, files: Files, entry: Mapping[str, Any]) -> Iterable[Finding]:
-        """Yield the operators of other libraries that it calls."""
-        name, text, _ = _parts(files, entry)
-        for operator in sorted(audit(text, where=name)[1]):
+        """Yield what the archive hides, and the operators of other libraries that it calls."""
+        name = _name(files, entry)
+        if (package := _package(files, name)) is not None:
+            yield from package.archive.findings()
+            package.tensors()
+        for operator in sorted(_program(files, entry)[1]):
             yield Finding(place=name, message=f"would call {operator}", rule="foreign-operator", subject=operator)
+
+    def parts(self, files: Files, entry: Mapping[str, Any]) -> Iterable[tuple[str, Files]]:
+        """Yield what a ``.pt2`` pickles, which is not opened here: custom objects, sample inputs."""
+        name = _name(files, entry)
+        if (package := _package(files, name)) is None:
+            return
+        from vitrify.formats._archives import parts_of
+
+        known = {package.root + note for note in _NOTES} | {one.storage.key for one in package.tensors()[0]}
+        known |= {*package.graphs, *(one for one in package.archive.members if one.endswith("_config.json"))}
+        rest = [one for one in package.archive.members if one not in known and not one.endswith("/")]
+        yield from parts_of(package.archive, rest, where=name)
+
+    def graph(self, files: Files, entry: Mapping[str, Any]) -> Graph:
+        """Return the graph, of the program and of those inside it."""
+        return _program(files, entry)[0].drawn()
 
     def write(self, model: Any, sink: Sink, example: Example | None) -> Written:
         """Export a module and write it; the module itself is left as it was.
@@ -81,6 +106,10 @@ class TorchExport:
         if example.signature.container not in {"torch", "tuple", "dict", "numpy"}:
             msg = f"a PyTorch module called with {example.signature.container} data"
             raise UnsupportedModelError(msg, remedy="give tensors as the example: one, a tuple, or a dict by name")
+        from vitrify.formats._safetensors.write import write_tensors
+        from vitrify.formats._torch import program, trace
+        from vitrify.formats._torch.audit import audit
+
         training = any(module.training for module in model.modules())
         traced = trace.trace(model, example)
         text = program.dump(traced.program)
@@ -110,25 +139,56 @@ class TorchExport:
 
 def read_program(files: Files, entry: Mapping[str, Any], allow: Allow) -> torch.export.ExportedProgram:
     """Return the exported program itself, as converters need it; see :meth:`TorchExport.read`."""
-    name, text, weights = _parts(files, entry)
+    from vitrify.formats._torch import program
+    from vitrify.formats._torch.archive import Package
+    from vitrify.formats._torch.audit import audit
+    from vitrify.formats._torch.mapping import private
+    from vitrify.reading.zip import opened
+
+    name = _name(files, entry)
+    if _package(files, name) is not None:
+        package = Package(opened(private(files.path(name)), where=name), where=name)
+        package.archive.require_honest()
+        text, weights = package.graph(), package.live()
+    else:
+        from vitrify.formats._safetensors.read import read_tensors
+
+        text, weights = files.read(name), read_tensors(files, {**entry, "kind": "torch"})
     graph, foreign = audit(text, where=name)
     allow.require(foreign, what=name)
     return program.load(graph, weights, where=name)
 
 
-def _parts(files: Files, entry: Mapping[str, Any]) -> tuple[str, bytes, dict[str, torch.Tensor]]:
-    """Return the name and text of the graph, and the tensors: from our own layout, or from a ``.pt2``."""
-    if "file" in entry:
-        return entry["file"], *read_archive(files.path(entry["file"]), where=entry["file"])
-    name = str(entry.get("program", PROGRAM))
-    return name, files.read(name), read_tensors(files, {**entry, "kind": "torch"})
+def _name(files: Files, entry: Mapping[str, Any]) -> str:
+    """Return the name of the graph's file, or of the archive that it is in."""
+    return str(entry.get("file") or entry.get("program", PROGRAM)) if entry else only(files) or PROGRAM
 
 
-def _targets(value: Any) -> list[str]:
-    """Return the call targets of a graph and of the graphs inside it."""
-    if isinstance(value, list):
-        return [target for item in value for target in _targets(item)]
-    if not isinstance(value, dict):
-        return []
-    own = [value["target"].removeprefix("torch.ops.")] if "target" in value and "inputs" in value else []
-    return own + [target for item in value.values() for target in _targets(item)]
+def _package(files: Files, name: str) -> Package | None:
+    from vitrify.formats._torch.archive import package
+
+    return package(files.map(name), where=name)
+
+
+def _program(files: Files, entry: Mapping[str, Any]) -> tuple[Program, frozenset[str]]:
+    """Return the program as data, and the operators in it that are not PyTorch's own."""
+    from vitrify.formats._torch.audit import audit
+    from vitrify.formats._torch.export_graph import Program
+
+    name = _name(files, entry)
+    package = _package(files, name)
+    graph, foreign = audit(files.read(name) if package is None else package.graph(), where=name)
+    return Program(graph, where=name), foreign
+
+
+def _tensors(files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tensors and their totals; what is pickled, by name."""
+    package = _package(files, _name(files, entry))
+    if package is None:
+        from vitrify.formats._safetensors.shards import describe_tensors
+
+        return describe_tensors(files, entry) if len(files.names()) > 1 else {}
+    from vitrify.formats._torch.summary import listed
+
+    raw, pickled = package.tensors()
+    return {**listed(raw), "pickled": pickled}

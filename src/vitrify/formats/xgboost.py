@@ -1,23 +1,48 @@
-"""XGBoost: the booster as UBJSON, the Python object around it as data."""
+"""XGBoost: the booster as UBJSON, the Python object around it as data.
+
+Also looked at: the JSON that XGBoost writes, and the binary files of its versions before 3.1, which no newer one reads.
+
+Source: https://xgboost.readthedocs.io/en/stable/tutorials/saving_model.html.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from vitrify.core.errors import MalformedError, ModelError
 from vitrify.core.protocols import Written
-from vitrify.formats import _native_file
-from vitrify.formats._boosters import xgboost_model
+from vitrify.formats import _facts, _native_file
+from vitrify.formats._boosters import xgboost_binary
 from vitrify.formats._boosters.wrapper import Wrapper
-from vitrify.reading.files import head
+from vitrify.reading.files import HEAD, head
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterator, Mapping
 
     from vitrify.core.protocols import Allow, Example, Files, Sink
     from vitrify.core.report import Finding
+    from vitrify.formats._boosters.xgboost_model import XGBoostModel
 
 MODEL = "model.ubj"
+
+_SUFFIXES = (".ubj", ".json")
+_PREFIX = 128
+_START = re.compile(
+    rb"\{(?:L\0{7}\x07version.{1,24})?L\0{7}\x07learner\{"
+    rb'|\s*\{\s*(?:"version"\s*:\s*\[[\d,\s]*\]\s*,\s*)?"learner"\s*:\s*\{',
+    re.DOTALL,
+)
+"""How UBJSON and JSON start, whichever of the two members comes first."""
+_SHOWN_CLASSES = 10_000
+_OBJECTIVES = frozenset(
+    {
+        *("binary:hinge", "binary:logistic", "binary:logitraw", "count:poisson", "multi:softmax", "multi:softprob"),
+        *("rank:map", "rank:ndcg", "rank:pairwise", "reg:absoluteerror", "reg:expectileerror", "reg:gamma"),
+        *("reg:linear", "reg:logistic", "reg:pseudohubererror", "reg:quantileerror", "reg:squarederror"),
+        *("reg:squaredlogerror", "reg:tweedie", "survival:aft", "survival:cox"),
+    }
+)
 
 _ESTIMATORS = ("XGBModel", "XGBClassifier", "XGBRegressor", "XGBRanker", "XGBRFClassifier", "XGBRFRegressor")
 _WRAPPER = Wrapper(
@@ -37,33 +62,38 @@ class XGBoost:
     """
 
     def detect(self, files: Files) -> bool:
-        """Say whether a file is a model of XGBoost, UBJSON or JSON."""
-        return xgboost_model.is_xgboost(head(files))
+        """Say whether a file is a model of XGBoost: UBJSON, JSON or the old binary format."""
+        start = head(files)
+        return bool(_START.match(start[:_PREFIX])) or xgboost_binary.is_binary(start)
 
     def describe(self, files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:
-        """Return trees, objective, features, classes and parameters; XGBoost is not needed."""
-        name = _native_file.find(files, entry, (".ubj", ".json"))
-        model = xgboost_model.parse(files.map(name), where=name)
+        """Return trees, objective, features, classes and settings; XGBoost is not needed."""
+        model = _parse(files, _native_file.find(files, entry, _SUFFIXES))
         restored = _WRAPPER.read(files)
         attributes = restored.attributes if restored else {}
-        return {
-            "library": f"xgboost {model.version}",
-            "class": restored.cls.replace(":", ".") if restored else "xgboost.core.Booster",
-            "booster": model.booster,
-            "objective": model.objective,
-            "trees": model.trees,
-            "features": model.features,
-            "featureNames": list(model.names),
-            "featureTypes": list(model.types),
-            "classes": attributes.get("n_classes_") or model.classes or None,
-            "attributes": model.attributes,
-            "parameters": _native_file.shown({k: v for k, v in attributes.items() if not k.endswith("_")}),
-        }
+        return _native_file.said(
+            {
+                "library": "xgboost",
+                "versions": {"xgboost": model.version} if model.version else {},
+                "class": restored.cls.replace(":", ".") if restored else "xgboost.core.Booster",
+                "booster": model.booster,
+                "objective": model.objective,
+                "trees": model.trees,
+                "parameters": model.nodes,
+                "inputs": _inputs(model),
+                "classes": _classes(attributes.get("n_classes_") or model.classes),
+                "attributes": model.attributes,
+                "settings": _native_file.shown({k: v for k, v in attributes.items() if not k.endswith("_")}),
+            }
+        )
 
-    def hazards(self, files: Files, entry: Mapping[str, Any]) -> Iterable[Finding]:
-        """Yield nothing: trees and numbers, whose bounds are checked by reading them."""
-        self.describe(files, entry)
-        return ()
+    def hazards(self, files: Files, entry: Mapping[str, Any]) -> Iterator[Finding]:
+        """Yield an objective that XGBoost does not have; trees and numbers are checked by reading them."""
+        name = _native_file.find(files, entry, _SUFFIXES)
+        objective = _parse(files, name).objective
+        _WRAPPER.read(files)
+        if objective not in _OBJECTIVES:
+            yield _native_file.custom_objective(name, objective, "XGBoost")
 
     def write(self, model: Any, sink: Sink, example: Example | None) -> Written:
         """Write the booster and its wrapper.
@@ -94,9 +124,9 @@ class XGBoost:
         from xgboost import Booster
         from xgboost.sklearn import XGBModel
 
-        name = _native_file.find(files, entry, (".ubj", ".json"))
+        name = _native_file.find(files, entry, _SUFFIXES)
         data = files.read(name)
-        xgboost_model.parse(data, where=name)
+        _parse(files, name)
         restored = _WRAPPER.read(files)
         if restored is None:
             return _load(Booster(), data, name)
@@ -111,6 +141,27 @@ class XGBoost:
         threads = {"n_jobs": restored.attributes.get("n_jobs")}
         model._Booster = _load(Booster(threads), data, name)  # noqa: SLF001 (XGBoost offers no other way in)
         return model
+
+
+def _parse(files: Files, name: str) -> XGBoostModel:
+    from vitrify.formats._boosters import xgboost_model
+
+    data = files.map(name)
+    parse = xgboost_binary.parse if xgboost_binary.is_binary(bytes(data[:HEAD])) else xgboost_model.parse
+    return parse(data, where=name)
+
+
+def _inputs(model: XGBoostModel) -> list[dict[str, Any]]:
+    """Return the features, one by one where they have names or types; else all of them as one matrix."""
+    if not model.names and not model.types:
+        return [_facts.port("data", "float", [None, model.features])]
+    blank = [""] * model.features
+    pairs = zip(model.names or map(str, range(model.features)), model.types or blank, strict=False)
+    return [_facts.port(name, kind, [None]) for name, kind in pairs]
+
+
+def _classes(count: int) -> list[int] | None:
+    return list(range(count)) if 0 < count <= _SHOWN_CLASSES else None
 
 
 def _load(booster: Any, data: bytes, name: str) -> Any:

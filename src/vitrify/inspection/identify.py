@@ -7,13 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 from vitrify.core.catalog import catalog
 from vitrify.core.errors import UnsupportedModelError, UsageError
-from vitrify.reading.files import LocalFiles, only
+from vitrify.inspection.tree import Tree, tree
+from vitrify.inspection.watched import Watched
+from vitrify.reading.files import head, only
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from vitrify.core.protocols import Files, Format
     from vitrify.core.row import Row
+
+_ZIP = "zip"
+"""The generic format whose readers begin at the end of a file, so that anything may stand before it."""
+_ZIP_START, _ZIP_END, _ZIP_END_SIZE = b"PK\x03\x04", b"PK\x05\x06", 22
+_ZIP_TAIL = _ZIP_END_SIZE + 0xFFFF
+"""The end's comment has at most 65,535 bytes."""
 
 
 @dataclass(frozen=True)
@@ -37,18 +46,69 @@ class Identity:
         return found
 
 
-def identify(files: Files) -> tuple[Identity, ...]:
-    """Return every format that the files are of; none where nothing knows them, several where they are several.
+@dataclass(frozen=True)
+class Survey:
+    """What the formats say about some files.
 
-    Generic formats (a zip file, plain text) are asked only where no other knows them.
+    Attributes:
+        found: Every format that they are of; none where nothing knows them, several where they are several.
+        failed: The formats that could not be asked, and what they raised: ``detect`` raises nothing, but a third
+            party's may be broken, and what nobody asked is not known.
+    """
+
+    found: tuple[Identity, ...]
+    failed: tuple[tuple[str, Exception], ...] = ()
+
+
+def survey(files: Files) -> Survey:
+    """Ask every format.
+
+    Generic formats (plain text, a tar file) are asked only where no other knows the files. A zip file is found from
+    its end, may stand behind any other content, and so is asked about wherever it may hide.
     """
     name = only(files)
     entry = {} if name is None else {"file": name}
-    for generic in (False, True):
-        rows = [row for row in catalog().rows("format") if row.generic is generic]
-        if found := tuple(Identity(row, files, entry) for row in rows if row.look().detect(files)):
-            return found
-    return ()
+    start = head(files)
+    asked = files if name is not None else Watched(files)
+    failed: list[tuple[str, Exception]] = []
+
+    def ask(rows: Iterable[Row]) -> list[Identity]:
+        found = []
+        for row in rows:
+            try:
+                if (name is None or row.may_start(start)) and row.look().detect(asked):
+                    found.append(Identity(row, files, entry))
+            except Exception as error:  # noqa: BLE001 (a third party's plugin may raise anything; the caller is told)
+                failed.append((row.name, error))
+        return found
+
+    rows = list(catalog().rows("format"))
+    found = ask(row for row in rows if not row.generic)
+    known = bool(found)
+    found = found or ask(row for row in rows if row.generic and row.name != _ZIP)
+    if not found or (name is not None and _may_be_a_zip_too(files.map(name), known=known)):
+        found += ask(row for row in rows if row.name == _ZIP)
+    return Survey(tuple(found), tuple(failed))
+
+
+def _may_be_a_zip_too(view: memoryview, *, known: bool) -> bool:
+    """Say whether a file that is something else may also be opened as a zip file.
+
+    Where it begins as one, that is no second meaning of a known format: many are zip files. Where it does not, readers
+    take the end of one with anything before it and behind it; but zeros behind it are no second meaning either: they
+    end a tar file, whose last member may well be a zip file.
+    """
+    if bytes(view[:4]) == _ZIP_START:
+        return not known
+    tail = bytes(view[-_ZIP_TAIL:])
+    _, end, behind = tail.rpartition(_ZIP_END)
+    rest = behind[_ZIP_END_SIZE - len(_ZIP_END) :]
+    return bool(end) and (not rest or any(rest))
+
+
+def identify(files: Files) -> tuple[Identity, ...]:
+    """Return every format that the files are of; none where nothing knows them, several where they are several."""
+    return survey(files).found
 
 
 def identify_one(files: Files, *, where: str, name: str | None = None) -> Identity:
@@ -78,19 +138,21 @@ def identify_one(files: Files, *, where: str, name: str | None = None) -> Identi
     raise UnsupportedModelError(msg, remedy="name it with format=..., or --format, if you know better")
 
 
-def files_at(path: Path) -> LocalFiles:
+def files_at(path: Path) -> Tree:
     """Return a file under its own name, or the files of a directory under their paths inside it.
+
+    Of a directory, :mod:`vitrify.inspection.tree` says which links are followed; ``left_out`` of what it returns are
+    the findings about those that are not.
 
     Raises:
         UsageError: There is no such file.
     """
     if path.is_dir():
-        found = sorted(file for file in path.rglob("*") if file.is_file() and not file.is_symlink())
-        return LocalFiles({file.relative_to(path).as_posix(): file for file in found})
+        return tree(path)
     if not path.is_file():
         msg = f"no such file: {path}"
         raise UsageError(msg)
-    return LocalFiles({path.name: path})
+    return Tree({path.name: path})
 
 
 def describe(path: Path) -> dict[str, Any]:
@@ -98,8 +160,24 @@ def describe(path: Path) -> dict[str, Any]:
 
     Raises:
         UsageError: There is no such file.
-        UnsupportedModelError: No format knows its content.
+        UnsupportedModelError: No format knows its content, or more than one does.
         MalformedError: It is not what its format allows.
     """
-    one = identify_one(files_at(path), where=str(path))
+    return _told(identify_one(files_at(path), where=str(path)))
+
+
+def describe_all(path: Path) -> tuple[dict[str, Any], ...]:
+    """Return what each format that a file or directory is of says about it; at least one does.
+
+    Raises:
+        UsageError: There is no such file.
+        UnsupportedModelError: No format knows its content.
+        MalformedError: It is not what one of its formats allows.
+    """
+    files = files_at(path)
+    found = identify(files)
+    return tuple(map(_told, found)) if len(found) > 1 else (_told(identify_one(files, where=str(path))),)
+
+
+def _told(one: Identity) -> dict[str, Any]:
     return {"format": one.row.name, **one.format.describe(one.files, one.entry)}

@@ -36,6 +36,8 @@ def parse(data: bytes | memoryview, *, where: str, most: int = MAX_BYTES) -> Any
     try:
         text = bytes(data).decode("utf-8-sig")
         value = json.loads(text, object_pairs_hook=_unique)
+        if "\\ud" in text.lower():  # half a surrogate pair is no character: what would print it, or write it, fails
+            json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
         exceed(where, "JSON nested too deep")
     except ValueError as error:

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from vitrify.core.errors import MalformedError
-from vitrify.formats._boosters.flatbuffer import Table
+from vitrify.reading.flatbuffer import Table, root
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,6 +61,8 @@ _BORDERS = {_Trees.FLOATS: 3, _Trees.ONE_HOT: 1, _Trees.CTR: 1, _Trees.ESTIMATED
 
 _PLACES = {_Trees.FLOATS: (1, 2), _Trees.CATEGORICAL: (0, 1), _Trees.TEXT: (0, 1)}
 """For each kind of feature, the fields with its place among its kind and among all."""
+_NAMES = {_Trees.FLOATS: 4, _Trees.CATEGORICAL: 2, _Trees.TEXT: 2}
+"""For each kind of feature, the field with its name."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +72,15 @@ class CatBoostModel:
     Attributes:
         trees: Number of trees.
         outputs: Values a leaf.
-        features: Of each kind (``float``, ``categorical``, ``text``), how many.
+        values: Number of values in all leaves.
+        features: The kind (``float``, ``categorical``, ``text``) and the name of each, in the order of the data.
         info: What the training wrote down, by name: parameters and metrics as JSON, the library's version.
     """
 
     trees: int
     outputs: int
-    features: dict[str, int]
+    values: int
+    features: tuple[tuple[str, str], ...]
     info: dict[str, str]
 
 
@@ -89,7 +93,7 @@ def parse(data: memoryview, *, where: str) -> CatBoostModel:
     try:
         magic, size = _HEADER.unpack_from(data)
         _expect(magic == MAGIC and size <= len(data) - _HEADER.size, f"{MAGIC!r} and {size} bytes, of {len(data)}")
-        core = Table.root(data[_HEADER.size : _HEADER.size + size])
+        core = root(data[_HEADER.size : _HEADER.size + size], where=where)
         trees = core.table(_TREES)
         _check_trees(trees)
         _check_features(trees)
@@ -104,10 +108,16 @@ def parse(data: memoryview, *, where: str) -> CatBoostModel:
 
 def _model(core: Table, trees: Table) -> CatBoostModel:
     kinds = {"float": _Trees.FLOATS, "categorical": _Trees.CATEGORICAL, "text": _Trees.TEXT}
+    features = sorted(
+        (part.integer(_PLACES[field][1]), kind, part.text(_NAMES[field]))
+        for kind, field in kinds.items()
+        for part in trees.tables(field)
+    )
     return CatBoostModel(
         trees=len(trees.array(_Trees.SIZES, "<i4")),
         outputs=trees.integer(_Trees.OUTPUTS),
-        features={kind: len(trees.tables(field)) for kind, field in kinds.items()},
+        values=len(trees.array(_Trees.VALUES, "<f8")),
+        features=tuple((kind, name or str(place)) for place, kind, name in features),
         info={pair.text(0): pair.text(1) for pair in core.tables(_INFO)},
     )
 

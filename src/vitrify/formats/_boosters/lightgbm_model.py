@@ -23,7 +23,8 @@ from vitrify.formats._boosters.expectation import expect
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_HEAD = b"tree\nversion="
+HEAD = b"tree\nversion="
+"""How each such file starts."""
 _END = b"\nend of trees\n"
 _TREE = re.compile(rb"^Tree=(.*)$", re.MULTILINE)
 _NUMBERS = re.compile(rb"(?:[-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|inf|nan)(?: +|$))*")
@@ -31,6 +32,8 @@ _CATEGORIES = b"\npandas_categorical:"
 _CATEGORICAL = 1
 """The bit of ``decision_type`` that says that a threshold is a place in the list of categories."""
 _MAX_FEATURES = 2**31 - 1
+_PARAMETERS = 1 << 20
+"""Bytes after the trees in which the training's parameters stand."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,9 @@ class LightGBMModel:
         names: The names of the features.
         classes: Number of outputs a row.
         trees: Number of trees.
+        leaves: Number of their leaves.
+        ranges: For each feature what the training saw: ``[0:1]``, ``1:2:3`` for a category, ``none``.
+        boosting: What made them: ``gbdt``, ``dart``, ``rf``; empty where the file does not say.
         categories: For each categorical column of the training frame its categories; None where it was no frame.
     """
 
@@ -51,12 +57,10 @@ class LightGBMModel:
     names: tuple[str, ...]
     classes: int
     trees: int
+    leaves: int
+    ranges: tuple[str, ...]
+    boosting: str
     categories: list[list[Any]] | None
-
-
-def is_lightgbm(head: bytes) -> bool:
-    """Say whether a file that starts like this is one."""
-    return head.startswith(_HEAD)
 
 
 def parse(data: bytes, *, where: str) -> LightGBMModel:
@@ -88,7 +92,7 @@ def categories(data: bytes) -> list[list[Any]] | None:
 
 def _parse(data: bytes, where: str) -> LightGBMModel:
     end = data.find(_END)
-    expect(is_lightgbm(data) and end >= 0 and b"\0" not in data, where, "text from 'tree' to 'end of trees'")
+    expect(data.startswith(HEAD) and end >= 0 and b"\0" not in data, where, "text from 'tree' to 'end of trees'")
     marks = list(_TREE.finditer(data, 0, end))
     starts = [mark.start() for mark in marks]
     expect(
@@ -103,14 +107,20 @@ def _parse(data: bytes, where: str) -> LightGBMModel:
     whole = outputs > 0 and classes > 0 and len(starts) % outputs == 0
     expect(whole, where, "whole iterations, each with a tree for each class")
     _check_sizes(header.get("tree_sizes"), starts, end, where)
-    for index, (start, stop) in enumerate(zip(starts, [*starts[1:], end], strict=True)):
+    leaves = sum(
         _check_tree(_fields(data[start:stop]), features, f"{where}: tree {index}")
+        for index, (start, stop) in enumerate(zip(starts, [*starts[1:], end], strict=True))
+    )
+    stated = re.search(rb"^\[boosting: (\w+)\]$", data[end : end + _PARAMETERS], re.MULTILINE)
     return LightGBMModel(
         version=header["version"].decode(),
         objective=header.get("objective", b"").decode(),
         names=names,
         classes=classes,
         trees=len(starts),
+        leaves=leaves,
+        ranges=tuple(header["feature_infos"].decode().split()),
+        boosting=stated[1].decode() if stated else "",
         categories=categories(data),
     )
 
@@ -138,7 +148,8 @@ def _check_sizes(sizes: bytes | None, starts: list[int], end: int, where: str) -
     expect(right, where, "tree_sizes that are the sizes of the trees")
 
 
-def _check_tree(tree: dict[str, bytes], features: int, where: str) -> None:
+def _check_tree(tree: dict[str, bytes], features: int, where: str) -> int:
+    """Check one tree, and return its number of leaves."""
     # LightGBM ends the process at a word that is no number, because it reads trees in parallel.
     expect(all(_NUMBERS.fullmatch(value.strip(b" ")) for value in tree.values()), where, "numbers only")
     leaves = int(tree["num_leaves"])
@@ -146,7 +157,7 @@ def _check_tree(tree: dict[str, bytes], features: int, where: str) -> None:
     if tree.get("is_linear") == b"1":
         _check_linear(tree, leaves, features, where)
     if leaves == 1:
-        return
+        return leaves
     left, right = _integers(tree["left_child"]), _integers(tree["right_child"])
     for name in ("left_child", "right_child", "split_feature", "threshold", "decision_type"):
         expect(_count(tree[name]) == leaves - 1, where, f"one {name} for each of {leaves - 1} splits")
@@ -159,6 +170,7 @@ def _check_tree(tree: dict[str, bytes], features: int, where: str) -> None:
     tree_nodes.check(left, right, where=where)
     expect(_within(_integers(tree["split_feature"]), features), where, "splits on features that exist")
     _check_categories(tree, where)
+    return leaves
 
 
 def _check_categories(tree: dict[str, bytes], where: str) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from vitrify.core.errors import MalformedError, UnsupportedModelError
 from vitrify.core.protocols import Allow
 from vitrify.core.wire import Value
-from vitrify.formats import _importable, _plain_json
+from vitrify.formats import _importable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -114,6 +114,8 @@ class Wrapper:
         """
         if STATE not in files.names():
             return None
+        from vitrify.formats import _plain_json  # it needs NumPy, which looking at other files should not
+
         state = State.from_json(files.read(STATE), where=STATE)
         if state.schema > _SCHEMA:
             msg = f"{STATE}: version {state.schema}, and this Vitrify reads up to {_SCHEMA}"
@@ -141,4 +143,6 @@ class Wrapper:
 
 
 def _encode(values: Mapping[str, Any], prefix: str, found: list[Finding]) -> dict[str, Any]:
+    from vitrify.formats import _plain_json
+
     return {key: _plain_json.encode(value, f"{prefix}{key}", found) for key, value in values.items()}

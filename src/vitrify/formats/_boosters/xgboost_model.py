@@ -11,12 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 
 from vitrify.core.errors import MalformedError
 from vitrify.formats._boosters import tree_nodes, ubjson
 from vitrify.formats._boosters.expectation import expect
+from vitrify.reading import json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,6 +52,7 @@ class XGBoostModel:
         types: Their types, ``c`` for a category; empty where the data had none.
         classes: Number of classes; 0 where it is no multi-class model.
         trees: Number of trees; 0 for a linear model.
+        nodes: Number of their nodes; for a linear model, of its weights.
         attributes: What Python attached to it as text, among it ``best_iteration``.
     """
 
@@ -63,12 +64,8 @@ class XGBoostModel:
     types: tuple[str, ...]
     classes: int
     trees: int
+    nodes: int
     attributes: dict[str, str]
-
-
-def is_xgboost(head: bytes) -> bool:
-    """Say whether a file that starts like this is one, UBJSON or JSON."""
-    return head.startswith(b"{L\0\0\0\0\0\0\0\x07learner{") or b"".join(head[:64].split()).startswith(b'{"learner":{')
 
 
 def parse(data: bytes | memoryview, *, where: str) -> XGBoostModel:
@@ -77,8 +74,17 @@ def parse(data: bytes | memoryview, *, where: str) -> XGBoostModel:
     Raises:
         MalformedError: It is no model of XGBoost, or one whose prediction would leave its own memory or never end.
     """
+    binary = bytes(data[:2]) == b"{L"
+    return check(ubjson.parse(data, where=where) if binary else json.parse(data, where=where), where=where)
+
+
+def check(raw: Any, *, where: str) -> XGBoostModel:
+    """Check a model that was parsed.
+
+    Raises:
+        MalformedError: It is no model of XGBoost, or one whose prediction would leave its own memory or never end.
+    """
     try:
-        raw = ubjson.parse(data, where=where) if bytes(data[:2]) == b"{L" else msgspec.json.decode(data)
         model = _model(raw)
         _check_booster(raw["learner"]["gradient_booster"], model, raw["learner"], where)
     except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError, RecursionError) as error:
@@ -100,6 +106,7 @@ def _model(raw: dict[str, Any]) -> XGBoostModel:
         types=tuple(map(str, learner.get("feature_types", ()))),
         classes=_bounded(parameters["num_class"], _MAX_GROUPS, "classes"),
         trees=len(_trees(booster).get("trees", ())),
+        nodes=_nodes(_trees(booster)),
         attributes={str(key): str(value) for key, value in learner.get("attributes", {}).items()},
     )
 
@@ -115,6 +122,11 @@ def _bounded(text: Any, limit: int, what: str) -> int:
 def _trees(booster: dict[str, Any]) -> dict[str, Any]:
     model: dict[str, Any] = booster["gbtree"]["model"] if booster["name"] == "dart" else booster["model"]
     return model
+
+
+def _nodes(content: dict[str, Any]) -> int:
+    linear = len(content.get("weights", ()))
+    return linear + sum(len(tree["left_children"]) for tree in content.get("trees", ()))
 
 
 def _check_booster(booster: dict[str, Any], model: XGBoostModel, learner: dict[str, Any], where: str) -> None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from vitrify.core.errors import MalformedError
+from vitrify.reading.malformed import exceed
 
 DTYPES: dict[str, tuple[int, str]] = {
     "BOOL": (1, "bool"),
@@ -43,12 +44,24 @@ MAX_HEADER = 100_000_000
 ALIGNMENT = 64
 """The first tensor starts at a multiple of this: a cache line, and enough for every vector unit."""
 
+_MAX_VALUES = 4_000_000
+"""Parsed JSON takes many times its bytes in memory; this is half a million tensors."""
 _MAX_RANK = 64
 _MAX_BYTES = 2**63 - 1
 _METADATA = "__metadata__"
+_KEYS = frozenset({"dtype", "shape", "data_offsets"})
+_NAMES = {code: code for code in DTYPES}
 
 
-@dataclass(frozen=True)
+class _Entry(NamedTuple):
+    """A tensor as the JSON has it, not yet checked: a header of many holds three small values of each, not a dict."""
+
+    dtype: Any
+    shape: Any
+    data_offsets: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Tensor:
     """Where one tensor lies: its bytes are ``start`` (inclusive) to ``end`` (exclusive) of the data."""
 
@@ -95,38 +108,47 @@ def parse(data: memoryview, *, where: str) -> Header:
     Raises:
         MalformedError: A length, type, shape or offset is not what the format allows, or the tensors do not
             cover the data exactly.
+        LimitExceededError: The header has more values than any model has.
     """
     try:
-        return _parse(data)
+        return _parse(data, where)
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
         msg = f"{where}: not a valid safetensors file ({error})"
         raise MalformedError(msg) from error
 
 
-def _parse(data: memoryview) -> Header:
+def _parse(data: memoryview, where: str) -> Header:
     length = int.from_bytes(data[:8], "little")
     if len(data) < 8 or length > MAX_HEADER or 8 + length > len(data):  # noqa: PLR2004 (the format's constant)
         msg = f"a header of {length} bytes in a file of {len(data)}; at most {MAX_HEADER} bytes are allowed"
         raise ValueError(msg)
     text = bytes(data[8 : 8 + length])
+    if sum(map(text.count, (b",", b"[", b"{"))) > _MAX_VALUES:
+        exceed(where, f"a header of more than {_MAX_VALUES} values")
     if not text.startswith(b"{"):
         msg = "the header does not start with a brace"
         raise ValueError(msg)
     entries = json.loads(text.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
+    del text
+    if not isinstance(entries, dict):
+        msg = "the header is one tensor, not a map of them"
+        raise TypeError(msg)
     metadata = entries.pop(_METADATA, {})
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         msg = f"{_METADATA} is not a map from text to text"
         raise TypeError(msg)
-    tensors = {name: _tensor(name, entry) for name, entry in entries.items()}
+    tensors: dict[str, Tensor] = entries
+    for name, entry in entries.items():
+        tensors[name] = _tensor(name, entry)
     _check_coverage(tensors, len(data) - 8 - length)
     return Header(tensors, metadata, 8 + length)
 
 
 def _tensor(name: str, entry: Any) -> Tensor:
-    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
+    if not isinstance(entry, _Entry):
         msg = f"{name!r}: expected dtype, shape and data_offsets"
         raise TypeError(msg)
-    dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    dtype, shape, offsets = entry
     if not isinstance(dtype, str) or dtype not in DTYPES:
         msg = f"{name!r}: unknown element type {dtype!r}"
         raise ValueError(msg)
@@ -159,12 +181,16 @@ def _check_coverage(tensors: dict[str, Tensor], size: int) -> None:
         raise ValueError(msg)
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any] | _Entry:
     entries = dict(pairs)
     if len(entries) != len(pairs):
         msg = "a name stands twice"
         raise ValueError(msg)
-    return entries
+    if entries.keys() != _KEYS:
+        return entries
+    dtype = entries["dtype"]
+    known = _NAMES.get(dtype, dtype) if isinstance(dtype, str) else dtype  # one text for all tensors of a type
+    return _Entry(known, entries["shape"], entries["data_offsets"])
 
 
 def _no_constant(text: str) -> Any:

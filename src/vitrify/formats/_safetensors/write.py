@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from vitrify.core.digest import CHUNK
 from vitrify.core.progress import track
 from vitrify.formats._safetensors.header import DTYPES, Tensor, encode
+from vitrify.formats._safetensors.shards import EXTRAS
 from vitrify.formats._safetensors.source import Source, Sources, sources
 
 if TYPE_CHECKING:
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 
 SHARD = 128 * 1024 * 1024
 """Bytes of data in a shard, at most, unless one tensor is larger."""
-
-EXTRAS = "vitrify"
-"""The metadata key of what the format itself has no place for."""
 
 _FORMAT = {"torch": "pt", "numpy": "np"}
 

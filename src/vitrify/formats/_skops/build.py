@@ -11,21 +11,23 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from vitrify.core.errors import MalformedError, VitrifyError
-from vitrify.formats._skops import bounds, npy
+from vitrify.formats._skops import sparse
+from vitrify.pickles import bounds
 from vitrify.pickles import names as trust
+from vitrify.reading import npy
 from vitrify.reading.malformed import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vitrify.formats._skops.archive import Archive
     from vitrify.formats._skops.node import Node
+    from vitrify.reading.zip import Zip
 
 
 class Builder:
     """Constructs the values of one audited tree; what was shared is shared again."""
 
-    def __init__(self, archive: Archive, *, where: str) -> None:
+    def __init__(self, archive: Zip, *, where: str) -> None:
         """Take content from ``archive``."""
         self._archive = archive
         self._where = where
@@ -189,7 +191,7 @@ class Builder:
         return dtype
 
     def _sparse(self, node: Node) -> Any:
-        return npy.decode_sparse(self._read(node), where=f"{self._where}: {node.raw['file']}")
+        return sparse.decode(self._read(node), where=f"{self._where}: {node.raw['file']}")
 
     def _random_state(self, node: Node) -> np.random.RandomState:
         value = np.random.RandomState()

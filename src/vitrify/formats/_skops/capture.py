@@ -15,9 +15,10 @@ import numpy as np
 
 from vitrify.core.errors import MalformedError
 from vitrify.core.report import Finding
-from vitrify.formats._skops import npy
+from vitrify.formats._skops import sparse
 from vitrify.formats._skops.node import MAX_DEPTH, Node
 from vitrify.pickles import names as trust
+from vitrify.reading import npy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -182,7 +183,7 @@ class Capture:
 
     def _sparse(self, value: Any, path: str) -> Node:
         try:
-            npy.encode_sparse(value[:0] if value.format in {"csr", "csc"} else value)
+            sparse.encode(value[:0] if value.format in {"csr", "csc"} else value)
         except (ValueError, TypeError) as error:
             return self._problem(path, str(error), "convert it with tocsr()")
         return Node(

@@ -12,13 +12,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from vitrify.core.errors import MalformedError
-from vitrify.formats._skops import npy
+from vitrify.formats._skops import sparse
+from vitrify.reading import npy
 from vitrify.reading.malformed import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vitrify.formats._skops.archive import Archive, Packer
+    from vitrify.reading.zip import Zip
+    from vitrify.reading.zip_writer import Packer
 
 SCHEMA = "schema.json"
 PROTOCOL = 2
@@ -129,7 +131,7 @@ def write(root: Node, packer: Packer) -> None:
     packer.add(SCHEMA, [json.dumps(state, separators=(",", ":")).encode("ascii")])
 
 
-def read(archive: Archive, *, where: str) -> Node:
+def read(archive: Zip, *, where: str) -> Node:
     """Parse the schema into a tree. Nothing it names is looked up.
 
     Raises:
@@ -192,7 +194,7 @@ class _Encoder:
             case "npy":
                 self._packer.add(name, npy.encode(node.content))
             case "npz":
-                self._packer.add(name, [npy.encode_sparse(node.content)])
+                self._packer.add(name, [sparse.encode(node.content)])
             case _:
                 self._packer.add(name, [node.content])
         return name

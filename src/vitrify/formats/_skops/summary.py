@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vitrify.core.errors import MalformedError
-from vitrify.formats._skops import npy
+from vitrify.reading import npy
 
 if TYPE_CHECKING:
-    from vitrify.formats._skops.archive import Archive
     from vitrify.formats._skops.node import Node
+    from vitrify.reading.zip import Zip
 
 _MAX_DEPTH = 4
 _MAX_VALUES = 100
 _STEPS = ("steps", "transformers", "estimators", "transformer_list")
 
 
-def of(root: Node, archive: Archive) -> dict[str, Any]:
+def of(root: Node, archive: Zip) -> dict[str, Any]:
     """Return class, parameters, steps, number of features and classes, where the schema has them."""
     attributes = _attributes(root)
     described: dict[str, Any] = {"class": root.dotted, "params": _params(root, 0)}
@@ -70,7 +70,7 @@ def _class(node: Node) -> Any:
     return _json(node) if node.loader == "JsonNode" else node.dotted
 
 
-def _array(node: Node, archive: Archive) -> Any:
+def _array(node: Node, archive: Zip) -> Any:
     if node.loader == "NdArrayNode" and node.raw["type"] == "json":
         return [_value(child, _MAX_DEPTH) for child in node.children[:-1]]
     if node.loader != "NdArrayNode":

@@ -1,0 +1,1 @@
+"""What the formats that are HDF5 files have in common."""

@@ -1,0 +1,1 @@
+"""A Hugging Face directory: its layout, what it says, and what in it could run."""

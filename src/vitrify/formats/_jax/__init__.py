@@ -1,0 +1,1 @@
+"""What a function that JAX exported holds, as values."""

@@ -1,0 +1,1 @@
+"""What an OpenVINO model holds, as values."""

@@ -1,0 +1,1 @@
+"""What an ONNX Runtime model file holds, as values."""

@@ -1,0 +1,1 @@
+"""What formats that are pickles have in common: a first look, a summary, and checks of native models."""

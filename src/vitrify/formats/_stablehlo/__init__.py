@@ -1,0 +1,1 @@
+"""A StableHLO module as values, from bytecode or from text."""

@@ -1,0 +1,1 @@
+"""What a TFLite model holds, as values."""

@@ -1,0 +1,221 @@
+"""What a trusted function may be called with by a pickle: less than it would take.
+
+A function that is harmless with what its pickler writes can be made to allocate, loop or call with other arguments.
+Looked at are inert values (:mod:`vitrify.pickles.inert`), before anything is called.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from vitrify.pickles.inert import Call, Dict, Global, Group, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HASHES = frozenset(
+    {
+        *("builtins.set", "builtins.frozenset", "builtins.dict"),
+        *("collections.Counter", "collections.OrderedDict"),
+    }
+)
+"""What hashes the parts of its arguments."""
+
+MAX_TEXT = 4096
+MAX_RANGE = 10_000_000
+BIT_GENERATORS = frozenset({"MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"})
+
+_LITERALS = frozenset({type(None), bool, int, float, str, bytes})
+_BYTES = frozenset({str, bytes, Span, list})
+_HELD = frozenset({list, tuple, Dict, Group, Span, str, bytes})
+_RATIO = re.compile(r"-?[0-9]{1,4000}(/[0-9]{1,4000})?")
+_SHAPE = "makes an empty array of a shape of its own"
+
+
+def problem(dotted: str, args: tuple[Any, ...]) -> str:
+    """Return what is wrong with a call's arguments; empty where nothing is, or the function has no rule."""
+    rule = _RULES.get(dotted)
+    return "" if rule is None or rule(args) else f"calls {dotted} with what no pickler calls it with"
+
+
+def state_problem(dotted: str, state: Any) -> str:
+    """Return what is wrong with the state given to a class; empty where nothing is."""
+    if dotted != "functools.partial" or (type(state) is tuple and state and type(state[0]) is Global):
+        return ""
+    return "makes a functools.partial of what is no function by its name"
+
+
+def _literal(value: Any) -> bool:
+    return type(value) in _LITERALS
+
+
+def _literals(args: tuple[Any, ...]) -> bool:
+    return all(map(_literal, args))
+
+
+def _whole(args: tuple[Any, ...]) -> bool:
+    return all(type(arg) is int and abs(arg) < 1 << 63 for arg in args)
+
+
+def _gathers(args: tuple[Any, ...]) -> bool:
+    """What iterates gets what stands in the pickle: no range, no iterator without an end."""
+    return all(type(arg) in _HELD for arg in args)
+
+
+def _range(args: tuple[Any, ...]) -> bool:
+    return _whole(args) and args[2:] != (0,) and len(range(*args)) <= MAX_RANGE if 1 <= len(args) <= 3 else False  # noqa: PLR2004 (start, stop, step)
+
+
+def _bytes(args: tuple[Any, ...]) -> bool:
+    """Bytes of bytes, or of text in Latin-1; a number would be a size."""
+    first = args[:1]
+    if first and type(first[0]) is Call:
+        return len(args) == 1 and first[0].dotted == "_codecs.encode"
+    return not args or (type(first[0]) in _BYTES and all(map(_is_latin1, args[1:])))
+
+
+def _encode(args: tuple[Any, ...]) -> bool:
+    return len(args) == 2 and type(args[0]) in {str, Span} and _is_latin1(args[1])  # noqa: PLR2004 (text and codec)
+
+
+def _is_latin1(value: Any) -> bool:
+    return type(value) is str and value in {"latin1", "latin-1"}
+
+
+def _names_function(args: tuple[Any, ...]) -> bool:
+    return bool(args) and type(args[0]) is Global
+
+
+def _pattern(args: tuple[Any, ...]) -> bool:
+    return bool(args) and _literals(args) and all(type(arg) is not str or len(arg) <= MAX_TEXT for arg in args)
+
+
+def _fraction(args: tuple[Any, ...]) -> bool:
+    return all(type(arg) is int or (type(arg) is str and _RATIO.fullmatch(arg) is not None) for arg in args)
+
+
+def _empty_array(args: tuple[Any, ...]) -> bool:
+    """``_reconstruct(class, (0,), b"b")``: BUILD makes it what it is."""
+    return len(args) == 3 and type(args[0]) is Global and _is_empty(args[1:])  # noqa: PLR2004 (class, shape, type)
+
+
+def _empty_masked(args: tuple[Any, ...]) -> bool:
+    return len(args) == 4 and type(args[0]) is type(args[1]) is Global and _is_empty(args[2:])  # noqa: PLR2004 (and the base class)
+
+
+def _is_empty(rest: tuple[Any, ...]) -> bool:
+    shape, kind = rest
+    if type(kind) is Call and kind.dotted == "_codecs.encode" and kind.args:
+        kind = kind.args[0]
+    return type(shape) is tuple and shape == (0,) and type(kind) in {str, bytes} and kind in {"b", b"b"}
+
+
+def _dtype(args: tuple[Any, ...]) -> bool:
+    """The name of a type, and a copy of it: without one, BUILD would change NumPy's own."""
+    if not args or len(args) > 3:  # noqa: PLR2004 (name, align, copy)
+        return False
+    named = (type(args[0]) is str and len(args[0]) <= MAX_TEXT) or type(args[0]) is Global
+    return named and all(type(arg) in {bool, int} for arg in args[1:]) and bool(args[2:3] == () or args[2])
+
+
+def _bit_generator(args: tuple[Any, ...]) -> bool:
+    if len(args) != 1:
+        return False
+    (kind,) = args
+    name = kind.name if type(kind) is Global and kind.module.startswith("numpy.random.") else kind
+    return type(name) is str and name in BIT_GENERATORS
+
+
+def _generator(args: tuple[Any, ...]) -> bool:
+    constructor = args[1:]
+    if not args or len(args) > 2:  # noqa: PLR2004 (generator and constructor)
+        return False
+    if constructor and not (
+        type(constructor[0]) is Global and constructor[0].dotted == "numpy.random._pickle.__bit_generator_ctor"
+    ):
+        return False
+    made = type(args[0]) is Call and args[0].dotted == "numpy.random._pickle.__bit_generator_ctor"
+    return made or _bit_generator(args[:1])
+
+
+def _of_pandas(args: tuple[Any, ...]) -> bool:
+    return bool(args) and type(args[0]) is Global and args[0].module.partition(".")[0] == "pandas"
+
+
+def _of_sklearn(args: tuple[Any, ...]) -> bool:
+    return bool(args) and type(args[0]) is Global and args[0].module.partition(".")[0] == "sklearn"
+
+
+def _seed(args: tuple[Any, ...]) -> bool:
+    return bool(args) and type(args[0]) is Global and args[0].dotted == "numpy.random.bit_generator.SeedSequence"
+
+
+def _reconstructed(args: tuple[Any, ...]) -> bool:
+    """An object of a class of Python's, or of one that extends a container and is made of a literal one."""
+    if len(args) != 3 or type(args[1]) is not Global:  # noqa: PLR2004 (class, base, state)
+        return False
+    base, state = args[1].dotted, args[2]
+    return (base == "builtins.object" and state is None) or (base in _BASES and (_literal(state) or _gathers((state,))))
+
+
+_BASES = frozenset(f"builtins.{name}" for name in ("dict", "list", "tuple", "set", "frozenset", "str", "float", "int"))
+
+
+def _zone(args: tuple[Any, ...]) -> bool:
+    return bool(args) and _literals(args) and type(args[0]) is str and len(args[0]) <= MAX_TEXT
+
+
+_RULES: dict[str, Callable[[tuple[Any, ...]], bool]] = {
+    **dict.fromkeys(("builtins.set", "builtins.frozenset", "builtins.list", "builtins.tuple"), _gathers),
+    **dict.fromkeys(("builtins.dict", "collections.Counter", "collections.OrderedDict"), _gathers),
+    "collections.deque": lambda args: _gathers(args[:1]) and _literals(args[1:]),
+    "collections.defaultdict": lambda args: (
+        not args or ((args[0] is None or type(args[0]) is Global) and _gathers(args[1:]))
+    ),
+    "builtins.bytes": _bytes,
+    "builtins.bytearray": _bytes,
+    "builtins.complex": _literals,
+    "builtins.range": _range,
+    "builtins.slice": lambda args: all(_literal(arg) or type(arg) is Call for arg in args),
+    "builtins.type": lambda args: len(args) == 1 and (args[0] is None or type(args[0]) is Global),
+    "builtins.str": _literals,
+    "builtins.int": lambda args: _literals(args) and all(type(arg) is not str or len(arg) <= MAX_TEXT for arg in args),
+    "builtins.float": _literals,
+    "builtins.bool": _literals,
+    "builtins.object": lambda args: not args,
+    "_codecs.encode": _encode,
+    "functools.partial": _names_function,
+    "operator.itemgetter": lambda args: bool(args) and all(_literal(arg) or type(arg) is Call for arg in args),
+    "re.compile": _pattern,
+    "re._compile": _pattern,
+    "fractions.Fraction": _fraction,
+    "decimal.Decimal": lambda args: all(type(arg) is str and len(arg) <= MAX_TEXT for arg in args),
+    "random.Random": lambda args: not args,
+    "types.SimpleNamespace": lambda args: not args,
+    **dict.fromkeys(("pathlib.PurePath", "pathlib.PurePosixPath", "pathlib.PureWindowsPath"), _literals),
+    "zoneinfo.ZoneInfo": _zone,
+    "zoneinfo.ZoneInfo._unpickle": _zone,
+    "copyreg._reconstructor": _reconstructed,
+    "numpy.dtype": _dtype,
+    **dict.fromkeys((f"numpy.{core}.multiarray._reconstruct" for core in ("core", "_core")), _empty_array),
+    "numpy.ma.core._mareconstruct": _empty_masked,
+    **dict.fromkeys(
+        (
+            f"sklearn.{module}.newObj"
+            for module in ("metrics._dist_metrics", "neighbors._ball_tree", "neighbors._kd_tree")
+        ),
+        _of_sklearn,
+    ),
+    "numpy.random.bit_generator.__pyx_unpickle_SeedSequence": _seed,
+    "numpy.random._pickle.__bit_generator_ctor": _bit_generator,
+    "numpy.random._pickle.__generator_ctor": _generator,
+    "numpy.random._pickle.__randomstate_ctor": lambda args: not args or _generator(args),
+    **dict.fromkeys(
+        (
+            *("pandas.core.indexes.base._new_Index", "pandas.core.indexes.datetimes._new_DatetimeIndex"),
+            *("pandas.core.indexes.interval._new_IntervalIndex", "pandas._libs.arrays.__pyx_unpickle_NDArrayBacked"),
+        ),
+        _of_pandas,
+    ),
+}

@@ -1,0 +1,186 @@
+"""The numbers that a model's compiled code uses as indices without looking.
+
+A tree's children, a neighbour's position, the number of support vectors of a class: they are read from the file
+and then followed in C. A number out of range would read memory that is not the model's, or run in circles; so
+each is checked when its object is made. What is not checked here is computed with, not indexed by.
+Source: the reason for which skops does not trust trees at all (scikit-learn pull request 34558).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vitrify.pickles import names as trust
+from vitrify.reading.malformed import refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+
+def check(value: Any, *, where: str) -> None:
+    """Check a freshly made object, if it is one of those, or holds one of them.
+
+    Raises:
+        MalformedError: An index points outside.
+    """
+    dotted = f"{type(value).__module__}.{type(value).__qualname__}"
+    if not all(_CHECKS[dotted](value) if dotted in _CHECKS else _estimator(value)):
+        what = f"a {dotted} with indices that point outside of it"
+        refuse(where, what, remedy="do not use this file: no training makes such a model")
+
+
+def check_tree(args: tuple[Any, ...], *, where: str) -> None:
+    """Check what a tree is made with: it reads as many numbers of classes as it has outputs.
+
+    Raises:
+        MalformedError: There are not so many.
+    """
+    if len(args) != 3 or not isinstance(args[1], np.ndarray) or args[1].shape != (args[2],):  # noqa: PLR2004 (features, classes, outputs)
+        refuse(where, "a tree with more outputs than numbers of classes", remedy="do not use this file")
+
+
+def _tree(tree: Any) -> Iterator[Any]:
+    left, right = tree.children_left, tree.children_right
+    index = np.flatnonzero(left != -1)
+    yield tree.node_count > 0
+    yield _within(tree.feature[index], tree.n_features)
+    yield _behind(left[index], index, len(left)) and _behind(right[index], index, len(left))
+
+
+def _predictor(predictor: Any) -> Iterator[Any]:
+    nodes = predictor.nodes
+    inner = nodes["is_leaf"] == 0
+    categorical = inner & (nodes["is_categorical"] != 0)
+    yield len(nodes) > 0
+    yield np.all(nodes["feature_idx"][inner] >= 0)
+    yield _within(nodes["bitset_idx"][categorical], len(predictor.raw_left_cat_bitsets))
+    yield predictor.raw_left_cat_bitsets.shape == predictor.binned_left_cat_bitsets.shape
+    yield _descends(nodes["left"].astype(np.int64), nodes["right"].astype(np.int64), inner)
+
+
+def _neighbours(tree: Any) -> Iterator[Any]:
+    data, index, nodes, bounds = tree.get_arrays()
+    yield index.shape == (len(data),)
+    yield _within(index, len(data))
+    yield np.all(nodes["idx_start"] >= 0)
+    yield np.all((nodes["idx_end"] >= nodes["idx_start"]) & (nodes["idx_end"] <= len(data)))
+    yield bounds.shape[1:] == (len(nodes), data.shape[1])
+    # The last level's nodes have no children; every level is full.
+    children = 2 * np.arange(len(nodes)) + 2
+    yield np.all((nodes["is_leaf"] != 0) | (children < len(nodes)))
+
+
+def _spline(spline: Any) -> Iterator[Any]:
+    knots = spline.t
+    bases = len(knots) - spline.k - 1
+    yield knots.ndim == 1
+    yield 0 <= spline.k < bases <= len(spline.c)
+    yield np.all(np.diff(knots) >= 0)
+
+
+def _sparse(matrix: Any) -> Iterator[Any]:
+    """What SciPy itself checks when it is asked to, and what it then multiplies with, unlooked."""
+    yield all(isinstance(size, int | np.integer) and size >= 0 for size in matrix.shape)
+    if matrix.format in {"bsr", "csc", "csr"}:
+        yield all(isinstance(part, np.ndarray) for part in (matrix.indptr, matrix.indices, matrix.data))
+        matrix.check_format(full_check=True)  # raises
+    elif matrix.format == "coo":
+        yield len(matrix.coords) == len(matrix.shape)
+        yield all(part.shape == matrix.data.shape for part in matrix.coords)
+        yield all(_within(part, size) for part, size in zip(matrix.coords, matrix.shape, strict=True))
+    elif matrix.format == "dia":
+        yield matrix.data.ndim == 2 and matrix.offsets.shape == (len(matrix.data),)  # noqa: PLR2004 (diagonals by columns)
+    elif matrix.format == "lil":
+        yield len(matrix.rows) == len(matrix.data) == matrix.shape[0]
+        for row, data in zip(matrix.rows, matrix.data, strict=True):
+            yield len(row) == len(data) and _within(np.asarray(row, np.int64), matrix.shape[1])
+    else:
+        keys = np.asarray(list(matrix.keys()), np.int64).reshape(-1, len(matrix.shape))
+        yield all(_within(keys[:, axis], size) for axis, size in enumerate(matrix.shape))
+
+
+def _blocks(manager: Any) -> Iterator[Any]:
+    """Each item of the frame stands in exactly one block, and each block is as long as the frame."""
+    *items, rows = (len(axis) for axis in manager.axes)
+    for block in manager.blocks:
+        yield block.shape[-1] == rows
+    if items:
+        places = [block.mgr_locs.as_array for block in manager.blocks]
+        yield all(len(place) == block.shape[0] for place, block in zip(places, manager.blocks, strict=True))
+        found = np.sort(np.concatenate([np.zeros(0, np.int64), *places]))
+        yield np.array_equal(found, np.arange(items[0]))
+    else:
+        yield len(manager.blocks) == 1
+
+
+def _categories(values: Any) -> Iterator[Any]:
+    codes = values.codes
+    yield np.all((codes >= -1) & (codes < len(values.categories)))
+
+
+_CHECKS = {
+    trust.TREE: _tree,
+    trust.PREDICTOR: _predictor,
+    "sklearn.neighbors._kd_tree.KDTree": _neighbours,
+    "sklearn.neighbors._ball_tree.BallTree": _neighbours,
+    "scipy.interpolate._bsplines.BSpline": _spline,
+    **{
+        f"scipy.sparse._{layout}.{layout}_{kind}": _sparse
+        for layout in ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")
+        for kind in ("array", "matrix")
+    },
+    "pandas.core.internals.managers.BlockManager": _blocks,
+    "pandas.core.internals.managers.SingleBlockManager": _blocks,
+    "pandas.Categorical": _categories,
+    "pandas.core.arrays.categorical.Categorical": _categories,
+}
+
+
+def _estimator(value: Any) -> Iterator[Any]:
+    """What an estimator lets in must fit what its parts expect."""
+    state: dict[str, Any] = getattr(value, "__dict__", {})
+    width = state.get("n_features_in_")
+    if "sklearn" not in {base.__module__.partition(".")[0] for base in type(value).__mro__} or width is None:
+        return
+    if type(state.get("tree_")).__name__ == "Tree":
+        yield state["tree_"].n_features == width
+    if "estimators_" in state and "estimators_features_" not in state:
+        trees = [part for part in np.ravel(np.asarray(state["estimators_"], object)) if hasattr(part, "tree_")]
+        yield all(part.n_features_in_ == width for part in trees)
+    for predictor in (part for parts in state.get("_predictors", ()) for part in parts):
+        yield np.all(predictor.nodes["feature_idx"] < width)
+    if "_n_support" in state:
+        yield from _vectors(value, width)
+
+
+def _vectors(machine: Any, width: int) -> Iterator[Any]:
+    """A support vector machine, as libsvm takes it."""
+    counts, support, vectors = machine._n_support, machine.support_, machine.support_vectors_  # noqa: SLF001 (what libsvm gets)
+    classifies = machine._impl in {"c_svc", "nu_svc"}  # noqa: SLF001
+    total = len(support)
+    yield counts.sum() == total if classifies else np.all(counts == total)
+    yield np.all(counts >= 0)
+    yield machine._dual_coef_.shape == (len(counts) - 1, total)
+    yield machine._intercept_.size == len(counts) * (len(counts) - 1) // 2
+    if machine.kernel == "precomputed":
+        yield _within(support, width)
+    elif isinstance(machine.kernel, str):
+        yield vectors.shape == (total, width)
+
+
+def _within(index: NDArray[Any], end: int) -> bool:
+    return not index.size or bool(index.min() >= 0 and index.max() < end)
+
+
+def _descends(left: NDArray[Any], right: NDArray[Any], inner: NDArray[Any]) -> bool:
+    """Whether each inner node's children stand behind it, so that every path ends."""
+    index = np.flatnonzero(inner)
+    return all(_behind(side[index], index, len(side)) for side in (left, right))
+
+
+def _behind(children: NDArray[Any], index: NDArray[Any], end: int) -> bool:
+    return not index.size or bool((children > index).all() and children.max() < end)

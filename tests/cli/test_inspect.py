@@ -1,0 +1,142 @@
+"""``vitrify inspect`` of files and folders: what they say about themselves."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+from safetensors.numpy import save_file
+
+from vitrify.cli import main
+from vitrify.cli._about import show_about
+
+
+@pytest.fixture
+def run(capsys):
+    def call(*arguments):
+        code = 0
+        try:
+            main(["inspect", *map(str, arguments)])
+        except SystemExit as stop:
+            code = stop.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+ABOUT = {
+    "format": "some",
+    "producer": "tool 1.2",
+    "versions": {"tool": "1.2", "opset": 3},
+    "inputs": [{"name": "x", "type": "float32", "shape": ["batch", None, 3]}],
+    "outputs": [{"name": "y", "type": "float32", "shape": None}],
+    "operators": {f"Op{number}": number + 1 for number in range(20)},
+    "tensors": [{"name": f"t{number}", "type": "float32", "shape": [2], "bytes": 8} for number in range(30)],
+    "parameters": 1234567,
+    "bytes": 4096,
+    "precision": {"float32": 3, "int8": 1},
+    "metadata": {"author": "somebody", "nested": {"a": 1}},
+    "needs": ["torch"],
+    "code": True,
+    "own": {"key": "value", "empty": {}},
+    "list": [{"a": 1}, {"a": 2}],
+}
+
+
+def test_the_common_keys_are_tables_and_the_rest_is_listed(capsys):
+    show_about(ABOUT)
+    out = capsys.readouterr().out
+    for text in (
+        "tool 1.2",
+        "1,234,567",
+        "4.0 KiB",
+        "[batch, ?, 3]",
+        "unknown",
+        "75.0%",
+        "somebody",
+        "nested.a",
+        "own.key",
+    ):
+        assert text in out
+    assert "using it runs code that is in it" in out
+    assert "Operators: 210 of 20 kinds" in out
+    assert out.index("Op19") < out.index("Op18")
+    assert "Op0 " not in out
+    assert "... and 5 more: --all" in out
+    assert "t19" in out
+    assert "t20" not in out
+    assert "2 of {a}: --json" in out
+
+
+def test_all_leaves_nothing_out(capsys):
+    show_about(ABOUT, whole=True)
+    out = capsys.readouterr().out
+    assert "t29" in out
+    assert "more: --all" not in out
+
+
+def test_text_of_a_file_cannot_steer_the_terminal(capsys):
+    nasty = "a\x1b[31m\nb\u202e"
+    show_about(
+        {"format": "x", "producer": nasty, "metadata": {nasty: nasty}, "own": {nasty: [nasty]}, "needs": [nasty]}
+    )
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "\u202e" not in out
+    assert "\\x1b[31m\\nb" in out
+
+
+@pytest.fixture
+def weights(tmp_path):
+    save_file({"w": np.zeros((2, 3), np.float32)}, tmp_path / "w.safetensors", metadata={"by": "me"})
+    return tmp_path / "w.safetensors"
+
+
+def test_a_file_is_shown_as_text_and_whole_as_json(run, weights):
+    code, out, _ = run(weights)
+    assert code == 0
+    assert "[2, 3]" in out
+    about = json.loads(run(weights, "--json")[1])
+    assert about["format"] == "safetensors"
+    assert about["tensors"][0]["shape"] == [2, 3]
+
+
+def test_a_folder_is_shown(run, tmp_path):
+    for name in ("a", "b"):
+        save_file({name: np.zeros(3)}, tmp_path / f"{name}.safetensors")
+    code, out, err = run(tmp_path)
+    assert (code, err) == (0, "")
+    assert "safetensors" in out
+
+
+def test_a_graph_s_inputs_outputs_and_operators_are_shown(run, tmp_path):
+    value = helper.make_tensor_value_info
+    node = helper.make_node("Relu", ["x"], ["y"])
+    graph = helper.make_graph(
+        [node], "g", [value("x", TensorProto.FLOAT, ["n", 2])], [value("y", TensorProto.FLOAT, ["n", 2])]
+    )
+    (tmp_path / "m.onnx").write_bytes(helper.make_model(graph).SerializeToString())
+    out = run(tmp_path / "m.onnx")[1]
+    for text in ("Inputs", "[n, 2]", "Outputs", "Relu"):
+        assert text in out
+
+
+def test_what_no_format_knows_is_an_error(run, tmp_path):
+    (tmp_path / "x").write_bytes(b"\x00\x01")
+    code, _, err = run(tmp_path / "x")
+    assert code == 8
+    assert "no format that is known" in err
+
+
+def test_a_file_of_two_formats_is_shown_as_both_with_a_warning(run, tmp_path, monkeypatch):
+    told = ({"format": "one", "producer": "a"}, {"format": "two", "producer": "b"})
+    monkeypatch.setattr("vitrify.inspection.identify.describe_all", lambda path: told)
+    (tmp_path / "x").write_bytes(b"x")
+    code, out, err = run(tmp_path / "x")
+    assert code == 0
+    assert "several things at once: one and two" in err
+    assert out.count("producer") == 2
+    assert json.loads(run(tmp_path / "x", "--json")[1])["formats"] == list(told)
