@@ -229,7 +229,9 @@ def _metadata(folder):
 
 def _nested_zip(folder):
     path = folder / "model.pt"
-    path.write_bytes(torch_zip(pickle.dumps({"epoch": 3}, 2), extra={"archive/.data/serialization_id": b"1"}))
+    path.write_bytes(
+        torch_zip(pickle.dumps({"epoch": 3}, 2), storages=0, extra={"archive/.data/serialization_id": b"1"})
+    )
     return path
 
 

@@ -98,7 +98,7 @@ HOSTILE = (
     Case("106", "tensor past the end", data(_past_end(), "m.gguf")),
     Case("107", "alignment 0", data(gguf(0, 1, _entry("general.alignment", 4, struct.pack("<I", 0))) + bytes(32), "m.gguf")),
     Case("108", "template", data(gguf(0, 1, _entry("tokenizer.chat_template", 8, _text(TEMPLATE))) + bytes(32), "m.gguf")),
-    Case("109", "npy header of a megabyte", data(_long_header(), "m.npy")),
+    Case("109", "npy header of a megabyte", data(_long_header(), "m.npy"), limit=True),
     Case("110", "child index below all", _lightgbm),
     Case("111", "cyclic children", _xgboost),
     Case("112", "truncated cbm", _catboost),

@@ -69,8 +69,9 @@ def pack(
         UntrustedCodeError: It needs a name that is not in ``allow``.
         CheckFailedError: The scan found something that is not a matter of names.
     """
-    one = identify_one(files_at(Path(path)), where=str(path), name=format)
-    report = scan_files(one.files)
+    files = files_at(Path(path))
+    one = identify_one(files, where=str(path), name=format)
+    report = scan_files(files, left_out=files.left_out)
     names = _admit(report, Allow.of(allow), str(path))
     if not _is_read(one.row, example):
         return _seal_as_it_is(one, report, names, name=name, description=description, store=store)

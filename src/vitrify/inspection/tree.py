@@ -102,10 +102,9 @@ def _link(name: str, path: Path) -> Finding:
     return Finding(
         place=name,
         message=f"is a link to {leads[:200]!r}, which is outside the directory or no file; it was not followed",
-        remedy="look at what it leads to by its own path",
+        remedy="put the file itself there, if it belongs to the model",
         rule="link",
         subject=name,
-        verdict="not checked",
     )
 
 
@@ -116,5 +115,4 @@ def _special(name: str) -> Finding:
         remedy="remove it: no model has such a thing",
         rule="special-file",
         subject=name,
-        verdict="not checked",
     )

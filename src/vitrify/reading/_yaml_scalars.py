@@ -13,7 +13,7 @@ FORBIDDEN = "&*!%@`|>"
 """How a plain scalar may not start: an anchor, an alias, a tag, a directive, what is reserved, a block."""
 
 _INTEGER = re.compile(r"[-+]?\d{1,300}")
-_FLOAT = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_FLOAT = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
 _CONSTANTS: dict[str, Any] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),
