@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import os
+import pickle
+import zipfile
+
 import joblib
 import lightgbm as lgb
 import numpy as np
@@ -13,7 +17,8 @@ from sklearn.linear_model import LinearRegression
 from skops.io import dump
 
 import vitrify
-from vitrify.core.errors import UnsupportedModelError, UntrustedCodeError, UsageError
+from vitrify.core.attestation import SCAN
+from vitrify.core.errors import CheckFailedError, UnsupportedModelError, UntrustedCodeError, UsageError
 from vitrify.inspection.identify import describe
 
 X = np.random.default_rng(0).normal(size=(60, 3))
@@ -103,12 +108,15 @@ def test_an_exported_program_of_torch_is_packed(tmp_path):
 
 
 def test_a_pickle_is_packed_only_with_its_names_allowed(file):
-    import pickle
-    from fractions import Fraction
-
-    file.write_bytes(pickle.dumps(Fraction(1, 3)))
+    file.write_bytes(pickle.dumps({"weights": [1.0], "path": zipfile.Path}))
+    with pytest.raises(UntrustedCodeError) as caught:
+        vitrify.pack(file, "m")
+    assert caught.value.names == ("zipfile.Path",)
+    assert "reads or writes files (zipfile.Path)" in str(caught.value)
+    artifact = vitrify.pack(file, "m", allow=caught.value.names)
+    assert artifact.model(allow=caught.value.names)["path"] is zipfile.Path
     with pytest.raises(UntrustedCodeError):
-        vitrify.pack(file, "m", example=X)
+        artifact.model()
 
 
 def test_a_file_describes_itself_without_running(file):
@@ -117,14 +125,68 @@ def test_a_file_describes_itself_without_running(file):
 
 
 def test_what_nobody_knows_is_refused_by_its_content_and_not_by_its_name(tmp_path):
-    (tmp_path / "model.onnx").write_bytes(b"nothing of the kind")
+    (tmp_path / "model.onnx").write_bytes(b"\xff\x00 nothing of the kind")
     with pytest.raises(UnsupportedModelError, match="its content is of no format that is known here"):
         vitrify.pack(tmp_path / "model.onnx", "m")
     with pytest.raises(UsageError, match="no such file"):
         vitrify.pack(tmp_path / "absent.onnx", "m")
 
 
-def test_a_joblib_file_is_not_taken_for_something_else(tmp_path):
+def test_what_is_no_model_is_sealed_only_when_its_format_is_named(file):
+    file.write_text("a word about the model\n")
+    with pytest.raises(UnsupportedModelError, match="is a text file, which says nothing about a model"):
+        vitrify.pack(file, "m")
+    assert vitrify.pack(file, "m", format="text").files.read("model.bin") == b"a word about the model\n"
+
+
+@pytest.mark.parametrize("dump", [joblib.dump, lambda model, path: path.write_bytes(pickle.dumps(model))])
+def test_a_pickled_model_becomes_a_safe_artifact_that_predicts_the_same(dump, tmp_path):
+    model = LinearRegression().fit(X, Y)
+    dump(model, tmp_path / "m.bin")
+    artifact = vitrify.pack(tmp_path / "m.bin", "m", example=X)
+    assert (artifact.document.format, artifact.document.code.names) == ("skops", ())
+    np.testing.assert_array_equal(artifact.session().predict(X)["prediction"], model.predict(X))
+    assert vitrify.verify("m").passed
+
+
+def test_a_pickled_model_without_an_example_is_kept_safely_but_cannot_predict(tmp_path):
     joblib.dump(LinearRegression().fit(X, Y), tmp_path / "m.joblib", compress=3)
-    with pytest.raises(UnsupportedModelError):
-        vitrify.pack(tmp_path / "m.joblib", "m", example=X)
+    artifact = vitrify.pack(tmp_path / "m.joblib", "m")
+    assert artifact.document.format == "skops"
+    np.testing.assert_array_equal(artifact.model().predict(X), LinearRegression().fit(X, Y).predict(X))
+    with pytest.raises(UsageError, match="no signature, so it cannot predict"):
+        artifact.session()
+
+
+def test_a_state_dict_becomes_safetensors_and_a_checkpoint_stays_what_it_is_with_a_note(tmp_path):
+    weights = {"w": torch.arange(6.0).reshape(2, 3)}
+    torch.save(weights, tmp_path / "state.pt")
+    artifact = vitrify.pack(tmp_path / "state.pt", "state")
+    assert artifact.document.format == "safetensors"
+    assert torch.equal(artifact.model()["w"], weights["w"])
+    torch.save({"epoch": 3, "model": weights}, tmp_path / "checkpoint.pt")
+    artifact = vitrify.pack(tmp_path / "checkpoint.pt", "checkpoint")
+    assert artifact.document.format == "torch"
+    assert "sealed as it is" in artifact.document.notes[0]
+    assert torch.equal(artifact.model()["model"]["w"], weights["w"])
+
+
+def test_a_file_that_is_only_looked_at_is_sealed_byte_for_byte_with_its_scan(file):
+    file.write_bytes(gguf_file())
+    artifact = vitrify.pack(file, "m")
+    assert (artifact.document.format, artifact.document.runtime, artifact.document.golden) == ("gguf", None, 0)
+    assert artifact.files.read("model.bin") == gguf_file()
+    (found,) = [item for item in artifact.attestations if item.predicate_type == SCAN]
+    assert found.predicate["verdict"] == "clean"
+    assert vitrify.verify("m").passed
+
+
+def gguf_file():
+    """A file of GGUF without tensors and metadata."""
+    return b"GGUF" + (3).to_bytes(4, "little") + bytes(16) + bytes(8)
+
+
+def test_a_hostile_file_is_not_packed_whatever_is_allowed(file):
+    file.write_bytes(gguf_file() + pickle.dumps(os.system))
+    with pytest.raises((CheckFailedError, UntrustedCodeError), match="because of what its scan found"):
+        vitrify.pack(file, "m", allow=["os.system"])

@@ -133,7 +133,7 @@ def test_what_no_format_knows_is_an_error(run, tmp_path):
 
 def test_a_file_of_two_formats_is_shown_as_both_with_a_warning(run, tmp_path, monkeypatch):
     told = ({"format": "one", "producer": "a"}, {"format": "two", "producer": "b"})
-    monkeypatch.setattr("vitrify.inspection.identify.describe_all", lambda path: told)
+    monkeypatch.setattr("vitrify.inspection.identify.describe_all", lambda path, name: told)
     (tmp_path / "x").write_bytes(b"x")
     code, out, err = run(tmp_path / "x")
     assert code == 0

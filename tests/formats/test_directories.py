@@ -30,12 +30,12 @@ def found(path):
 
 def test_a_repository_tells_its_architecture_weights_and_licence(tmp_path):
     shown = look(directories.llama(tmp_path), "hugging-face")
-    assert (shown["class"], shown["modelType"], shown["license"]) == ("LlamaForCausalLM", "llama", "apache-2.0")
+    assert (shown["class"], shown["model_type"], shown["license"]) == ("LlamaForCausalLM", "llama", "apache-2.0")
     assert shown["versions"] == {"transformers": "5.1.0"}
     assert shown["classes"] == ["no", "yes"]
     assert (shown["parameters"], shown["precision"]) == (32, {"float32": 32})
-    assert shown["tokenizer"]["chatTemplate"]
-    assert "maxLength" not in shown["tokenizer"]
+    assert shown["tokenizer"]["chat_template"]
+    assert "max_length" not in shown["tokenizer"]
     assert not shown["code"]
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from samples import weights
 
 from vitrify.core.errors import LimitExceededError, MalformedError, VitrifyError
+from vitrify.formats import _facts
 from vitrify.formats._gguf.types import BLOCKS, RECIPES
 from vitrify.formats.gguf import Gguf
 from vitrify.inspection.identify import files_at
@@ -56,10 +57,12 @@ def test_tensors_and_metadata_are_those_of_the_reference_reader(name, tmp_path):
     assert [one["name"] for one in shown["tensors"]] == [one.name for one in reference.tensors]
     assert [one["bytes"] for one in shown["tensors"]] == [one.n_bytes for one in reference.tensors]
     assert [one["shape"] for one in shown["tensors"]] == [one.shape.tolist()[::-1] for one in reference.tensors]
-    assert [one["type"] for one in shown["tensors"]] == [one.tensor_type.name for one in reference.tensors]
+    assert [one["type"] for one in shown["tensors"]] == [
+        _facts.element(one.tensor_type.name) for one in reference.tensors
+    ]
     assert shown["parameters"] == sum(one.n_elements for one in reference.tensors)
-    assert (shown["architecture"], shown["license"], shown["contextLength"]) == ("llama", "apache-2.0", 2048)
-    assert shown["chatTemplates"] == ["tokenizer.chat_template"]
+    assert (shown["architecture"], shown["license"], shown["context_length"]) == ("llama", "apache-2.0", 2048)
+    assert shown["chat_templates"] == ["tokenizer.chat_template"]
 
 
 def test_a_large_vocabulary_is_counted_and_not_copied(tmp_path):

@@ -25,7 +25,6 @@ print(json.dumps({
     "gradient": one.has_vjp(),
 }))
 """
-TYPES = {"f32": "float32", "bf16": "bfloat16"}
 
 
 def held(content):
@@ -37,7 +36,7 @@ def made(name):
 
 
 def ports(found):
-    return [[TYPES[one["type"]], [str(size) for size in one["shape"]]] for one in found]
+    return [[one["type"], [str(size) for size in one["shape"]]] for one in found]
 
 
 @pytest.mark.parametrize("name", ["exported", "structured", "gradient"])

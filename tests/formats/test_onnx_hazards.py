@@ -105,7 +105,7 @@ def test_what_else_a_model_says():
     assert described["outputs"] == [{"name": "y", "type": "sequence", "shape": None}]
     small = describe(made.quantised())
     assert small["quantisation"] == {"operators": ["DequantizeLinear"], "types": ["int8"]}
-    assert small["precision"] == {"int8": 600, "float": 2}
+    assert small["precision"] == {"int8": 600, "float32": 2}
     graph = Onnx().graph(held(made.linear()), {"file": "model.onnx"})
     assert (graph.inputs, graph.outputs) == (("x",), ("y",))
     assert graph.tensors["weight"].weight

@@ -25,7 +25,7 @@ constants = [list(one.get_data().shape) for one in model.get_ops() if one.get_ty
 listed = {"inputs": ports(model.inputs), "outputs": ports(model.outputs)}
 print(json.dumps({**listed, "kinds": kinds, "constants": constants}))
 """
-TYPES = {"FP32": "f32", "BOOL": "boolean"}
+TYPES = {"float32": "f32", "bool": "boolean"}
 LAYER = '<layer id="{0}" name="{1}" type="{2}" version="{3}">{4}</layer>'
 
 

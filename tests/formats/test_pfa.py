@@ -25,7 +25,7 @@ def rules(value):
 def test_it_tells_what_the_document_says():
     shown = FORMAT.describe(held(PFA), ENTRY)
     assert (shown["name"], shown["method"]) == ("tree", "map")
-    assert [one["type"] for one in (*shown["inputs"], *shown["outputs"])] == ["Datum", "double"]
+    assert [one["type"] for one in (*shown["inputs"], *shown["outputs"])] == ["Datum", "float64"]
     assert shown["operators"] == {"*": 1, ">": 1, "m.exp": 1, "u.twice": 1}
     assert shown["cells"] == {"weights": "array of double"}
     assert shown["functions"] == ["twice"]

@@ -23,7 +23,7 @@ from vitrify.core.protocols import Allow
 from vitrify.formats.pickle import Pickle
 from vitrify.inspection.identify import files_at
 from vitrify.pickles.machine import audit
-from vitrify.reading.files import LocalFiles
+from vitrify.reading.files import HeldFiles, LocalFiles
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))
@@ -278,3 +278,17 @@ def test_describe_tells_class_library_parameters_and_versions(tmp_path):
     assert told["versions"]["scikit-learn"]
     assert [step[0] for step in told["steps"]] == ["standardscaler", "logisticregression"]
     assert told["params"]["steps"][1][1]["params"]["C"] == 0.5
+    assert [one["shape"] for one in told["inputs"]] == [[None, X.shape[1]]]
+    assert told["classes"] == sorted(set(Y))
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_describe_tells_columns_and_classes_of_the_ends_of_a_pipeline(protocol):
+    import pandas as pd
+
+    frame, labels = pd.DataFrame(X).rename(columns=lambda at: f"column {at}"), ["é" if y else "no" for y in Y]
+    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(frame, labels)
+    files = HeldFiles({"x.pkl": memoryview(pickle.dumps(model, protocol=protocol))})
+    told = Pickle().describe(files, {"file": "x.pkl"})
+    assert [one["name"] for one in told["inputs"]] == list(frame.columns)
+    assert told["classes"] == ["no", "é"]

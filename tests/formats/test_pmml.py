@@ -24,7 +24,7 @@ def rules(text):
 def test_it_tells_what_the_document_says():
     shown = FORMAT.describe(held(PMML), ENTRY)
     assert (shown["producer"], shown["versions"], shown["class"]) == ("by hand 1", {"pmml": "4.4"}, "RegressionModel")
-    assert [(one["name"], one["type"]) for one in shown["inputs"]] == [("size", "double"), ("site", "string")]
+    assert [(one["name"], one["type"]) for one in shown["inputs"]] == [("size", "float64"), ("site", "string")]
     assert [one["name"] for one in shown["targets"]] == ["price"]
     assert [one["name"] for one in shown["outputs"]] == ["predicted"]
     assert shown["fields"]["site"]["values"] == ["http://a", "b"]

@@ -369,10 +369,11 @@ def test_describe_tells_class_params_steps_features_and_classes_without_construc
     ]
     assert told["params"]["steps"][1][1]["params"]["max_iter"] == 2
     assert told["needs"] == [f"{__name__}.Clipper"]
-    assert set(told["versions"]) >= {"sklearn", "numpy"}
+    assert set(told["versions"]) >= {"scikit-learn", "numpy"}
     written, files = saved(LogisticRegression().fit(frame, labels))
     told = Skops().describe(files, written.entry)
-    assert (told["n_features"], told["classes"], told["features"]) == (4, ["no", "yes"], list("abcd"))
+    assert (told["library"], told["classes"]) == ("scikit-learn", ["no", "yes"])
+    assert [(one["name"], one["shape"]) for one in told["inputs"]] == [(name, [None]) for name in "abcd"]
     assert json.dumps(told)
 
 

@@ -59,8 +59,8 @@ def shapes(ports):
 def test_every_form_says_the_same(name):
     found = FORMAT.describe(held(made(name)), ENTRY)
     assert FORMAT.detect(held(made(name)))
-    assert shapes(found["inputs"]) == [("f32", [None, 4]), ("f32", [4, 3])]
-    assert shapes(found["outputs"]) == [("f32", [None, 3]), ("f32", [])]
+    assert shapes(found["inputs"]) == [("float32", [None, 4]), ("float32", [4, 3])]
+    assert shapes(found["outputs"]) == [("float32", [None, 3]), ("float32", [])]
     assert found["module"] == "jit_f"
     assert found["custom_calls"] == {"shape_assertion": 1}
     # In its own form, a reduction's body is one word: it has no return of its own.

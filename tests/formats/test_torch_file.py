@@ -422,7 +422,7 @@ def test_two_objects_in_one_file_are_malformed():
 
 def test_big_endian_numbers_are_refused_by_name():
     data = rezipped(torch_files.saved("tied"), byteorder=b"big")
-    assert FORMAT.describe(held(data), ENTRY)["byteorder"] == "big"
+    assert FORMAT.describe(held(data), ENTRY)["byte_order"] == "big"
     with pytest.raises(MalformedError, match="big-endian"):
         read(data)
 

@@ -172,7 +172,7 @@ def test_description_needs_no_xgboost_and_names_what_matters(saved):
         [0, 1, 2],
     )
     assert [port["name"] for port in shown["inputs"]] == ["a", "colour", "count", "flag"]
-    assert [port["type"] for port in shown["inputs"]] == ["float", "c", "int", "i"]
+    assert [port["type"] for port in shown["inputs"]] == ["float32", "c", "int", "i"]
     assert shown["settings"]["max_depth"] == 3
     assert (shown["library"], shown["versions"]) == ("xgboost", {"xgboost": xgboost.__version__})
     json.dumps(shown, allow_nan=False)

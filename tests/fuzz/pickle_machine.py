@@ -1,8 +1,6 @@
-"""Differential fuzzing of the pickle machine: what it accepts, CPython's unpickler reads as an equal value.
+"""The pickle machine against CPython's: what it accepts, CPython's unpickler reads as an equal value.
 
-``python tests/fuzz/pickle_machine.py SECONDS [SEED]`` runs programs of random opcodes and mutations of honest pickles,
-prints how many there were and every disagreement, and fails if there was one. The machine may raise nothing but
-VitrifyErrors, and takes no longer than a moment for any of them.
+Inputs are programs of random opcodes, expressions that fit their stack, and mutations of honest pickles.
 """
 
 from __future__ import annotations
@@ -14,14 +12,9 @@ import fractions
 import io
 import math
 import pickle
-import random
 import re
 import struct
-import sys
-import time
-import traceback
 import uuid
-import warnings
 
 from vitrify.core.errors import VitrifyError
 from vitrify.core.protocols import Allow
@@ -29,7 +22,8 @@ from vitrify.pickles import names
 from vitrify.pickles.machine import audit, load
 from vitrify.pickles.python2 import python3
 
-SLOW = 2.0
+from fuzz._run import Case
+
 SHARED = list | dict | set | bytearray | collections.deque
 """What it matters for whether two are one."""
 
@@ -186,9 +180,9 @@ def expression(generator, depth):
     return generator.choice(forms) + generator.choice([b"", b"", b"\x94", b"q\x01", b"q\x010h\x01"])
 
 
-def mutated(generator, seeds):
+def mutated(generator, content):
     """Return an honest pickle with a few bytes changed, taken out, doubled or put in."""
-    content = bytearray(generator.choice(seeds))
+    content = bytearray(content)
     for _ in range(generator.randint(0, 3)):
         at = generator.randrange(len(content) + 1)
         match generator.randrange(4):
@@ -264,53 +258,26 @@ def same(one, other):
     return one is other or type(one) is object or bool(one == other)
 
 
-def check(content):
-    """Return what is wrong with what the machine does with these bytes; whether it accepted them comes first."""
-    started = time.perf_counter()
+def seeds():
+    return [
+        Case("pickle", {"x": pickle.dumps(value, protocol)}) for value in honest() for protocol in range(6)
+    ]
+
+
+def change(case, others, chance):
+    if chance.random() < 0.4:
+        return Case("mutation", {"x": mutated(chance, case.files["x"])})
+    make = chance.choice([program, assembled, assembled])
+    return Case(make.__name__, {"x": make(chance)})
+
+
+def check(case):
+    content = case.files["x"]
     try:
         audit(memoryview(content), where="fuzz")
         value = load(memoryview(content), where="fuzz", allow=Allow.of(ALLOWED))
     except VitrifyError:
-        return False, "" if time.perf_counter() - started < SLOW else "slow"
-    except Exception:  # noqa: BLE001 (what the fuzzer is for)
-        return False, traceback.format_exc()
-    if time.perf_counter() - started > SLOW:
-        return True, "slow"
-    try:
-        reference = Reference(io.BytesIO(content), encoding="latin1").load()
-    except Exception as error:  # noqa: BLE001 (any is a disagreement)
-        return True, f"CPython refuses it: {type(error).__name__}: {error}"
-    return True, "" if equal(value, reference) else "the values differ"
-
-
-def run(seconds, seed):
-    """Fuzz for some seconds; return the number of programs, of those accepted, and the disagreements."""
-    generator = random.Random(seed)
-    seeds = [pickle.dumps(value, protocol) for value in honest() for protocol in range(6)]
-    end = time.monotonic() + seconds
-    total = accepted = 0
-    wrong = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        while time.monotonic() < end:
-            make = generator.choice([program, assembled, assembled])
-            content = mutated(generator, seeds) if generator.random() < 0.4 else make(generator)
-            good, problem = check(content)
-            total, accepted = total + 1, accepted + good
-            if problem:
-                wrong.setdefault(problem[-200:], content)
-    return total, accepted, wrong
-
-
-def main():
-    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 5
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(1 << 30)
-    total, accepted, wrong = run(seconds, seed)
-    print(f"pickle machine: {total} programs, {accepted} accepted, {len(wrong)} disagreements (seed {seed})")  # noqa: T201 (a program)
-    for problem, content in wrong.items():
-        print(f"  {content!r}\n    {problem}")  # noqa: T201
-    return bool(wrong)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        return False
+    reference = Reference(io.BytesIO(content), encoding="latin1").load()  # whatever it raises is a disagreement
+    assert equal(value, reference), "the values differ"
+    return True

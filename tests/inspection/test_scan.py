@@ -143,7 +143,7 @@ def test_a_folder_s_format_answers_only_for_what_it_opened(formats):
 
 
 def test_a_pickle_among_what_a_folder_s_format_opened_is_found(formats):
-    formats("pair", "pickle")
+    formats("pair", "pickle", pickle={"anywhere": True})
     assert places(scan_files(folder(index=b"a b", a=b"good", b=b"evil"))) == ["b:offset 4"]
 
 

@@ -72,7 +72,7 @@ SAMPLES = {
     "text/latin-1": _file("LICENSE", "Copyright © 2026 Müller\n".encode("latin-1")),
     "text/requirements": _file("requirements.txt", "torch>=2.0\nnumpy\n"),
     "text/vocabulary": _file("vocab.txt", "[PAD]\n[UNK]\nhello\n##ing\n(\n)\n"),
-    "text/template": _file(
+    "jinja/chat": _file(
         "chat.jinja", "{% for m in messages %}{{ m['role'] }}: {{ m.content.strip() }}\n{% endfor %}"
     ),
     "text/docstring": _file("__init__.py", '"""Nothing here."""\n'),

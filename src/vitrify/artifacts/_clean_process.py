@@ -14,7 +14,7 @@ from vitrify.core import arrays as npz
 from vitrify.core.catalog import catalog
 from vitrify.core.document import Document
 from vitrify.core.errors import VitrifyError
-from vitrify.core.protocols import Allow, Live
+from vitrify.core.protocols import Allow
 from vitrify.core.wire import to_builtins
 from vitrify.reading.files import LocalFiles
 
@@ -25,7 +25,10 @@ def main() -> None:
     files = LocalFiles({name: Path(path) for name, path in request["files"].items()})
     document = Document.from_builtins(request["document"], where="trial request")
     try:
-        _open_and_predict(files, document, Allow.of(request["allow"]), Path(request["result"]))
+        if request["read"]:
+            _open_and_predict(files, document, Allow.of(request["allow"]), Path(request["result"]))
+        else:
+            catalog().row("format", document.format).look().describe(files, document.entry)
     except (VitrifyError, ImportError) as error:
         answer = {"error": f"{type(error).__name__}: {error}"}
     else:
@@ -37,11 +40,7 @@ def _open_and_predict(files: LocalFiles, document: Document, allow: Allow, resul
     code.install(document.code, files)
     inputs, _ = golden.load(files)
     if document.runtime is None or document.signature is None:
-        row = catalog().row("format", document.format)
-        if isinstance(row.look(), Live) and row.installed():
-            row.load().read(files, document.entry, allow)
-        else:
-            row.look().describe(files, document.entry)
+        catalog().load("format", document.format).read(files, document.entry, allow)
         return
     session = catalog().load("runtime", document.runtime).open(files, document, allow)
     if inputs:

@@ -18,7 +18,7 @@ from vitrify.core import reference
 from vitrify.core.attestation import SCAN
 from vitrify.core.catalog import catalog
 from vitrify.core.document import SCHEMA, Document
-from vitrify.core.errors import CheckFailedError, UntrustedCodeError
+from vitrify.core.errors import CheckFailedError, SignatureError, UnsupportedModelError, UntrustedCodeError, UsageError
 from vitrify.core.protocols import Allow, Declares, Live
 from vitrify.core.wire import to_builtins
 from vitrify.inspection.identify import files_at, identify_one
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from vitrify.inspection.identify import Identity
     from vitrify.stores.oci_layout import OciLayout
 
+NO_EXAMPLE = "it holds none, and no example was given"
 _CHUNK = 1 << 20
 
 
@@ -64,22 +65,35 @@ def pack(
 
     Raises:
         UsageError: There is no such file.
-        UnsupportedModelError: No format knows its content, or several do.
+        UnsupportedModelError: No format knows its content, or several do, or only one that is not of models.
         MalformedError: It is not what its format allows.
         UntrustedCodeError: It needs a name that is not in ``allow``.
         CheckFailedError: The scan found something that is not a matter of names.
     """
     files = files_at(Path(path))
     one = identify_one(files, where=str(path), name=format)
+    if one.row.generic and not format:
+        msg = f"{path} is a {one.row.name} file, which says nothing about a model"
+        remedy = f"name the model in it, or seal it all the same with format={one.row.name!r}, or --format"
+        raise UnsupportedModelError(msg, remedy=remedy)
     report = scan_files(files, left_out=files.left_out)
     names = _admit(report, Allow.of(allow), str(path))
-    if not _is_read(one.row, example):
-        return _seal_as_it_is(one, report, names, name=name, description=description, store=store)
-    model = one.row.load().read(one.files, one.entry, Allow.of(allow))
-    if one.row.transient and example is None:
-        return save_bare(model, name, format=to, description=description, store=store)
-    kept = to if one.row.transient else one.row.name
-    return save(model, name, example=example, format=kept, dynamic=dynamic, description=description, store=store)
+    why = NO_EXAMPLE
+    if _is_read(one.row, example):
+        model = one.row.load().read(one.files, one.entry, Allow.of(allow))
+        kept = to if one.row.transient else one.row.name
+        try:
+            if one.row.transient and example is None:
+                return save_bare(model, name, format=kept, description=description, store=store)
+            return save(
+                model, name, example=example, format=kept, dynamic=dynamic, description=description, store=store
+            )
+        except (UnsupportedModelError, SignatureError, UsageError) as error:
+            if example is not None or to:
+                raise
+            why = error.message.partition("\n")[0]
+    notes = [f"sealed as it is, without a signature: it can be read and exported, not asked for predictions ({why})"]
+    return _seal_as_it_is(one, report, names, notes, name=name, description=description, store=store)
 
 
 def _admit(report: Report, allow: Allow, where: str) -> tuple[str, ...]:
@@ -108,13 +122,16 @@ def _is_read(row: Row, example: Any) -> bool:
     if not isinstance(row.look(), Live):
         return False
     runtime = catalog().runtime_of(row.name)
-    return row.transient or example is not None or runtime is None or isinstance(runtime.load(), Declares)
+    if row.transient or runtime is None:
+        return row.transient
+    return example is not None or isinstance(runtime.load(), Declares)
 
 
 def _seal_as_it_is(
     one: Identity,
     report: Report,
     names: tuple[str, ...],
+    notes: list[str],
     *,
     name: str | None,
     description: str,
@@ -122,7 +139,6 @@ def _seal_as_it_is(
 ) -> Artifact:
     tag = reference.name(name) if name else None
     where = store or stores.default_store()
-    notes = ["sealed as it is, without a signature: it can be inspected and exported, not asked for predictions"]
     notes += [f"not checked: {finding}" for finding in report.findings if finding.verdict == "not checked"]
     with where.stage() as stage:
         for file in one.files.names():
@@ -133,4 +149,4 @@ def _seal_as_it_is(
         document = Document(schema=SCHEMA, format=one.row.name, runtime=None, entry=one.entry, notes=tuple(notes))
         document = document.replace(code=document.code.replace(names=names))
         evidence = {SCAN: to_builtins(report)}
-        return seal(stage, Draft(document, description=description, evidence=evidence), where, tag)
+        return seal(stage, Draft(document, description=description, evidence=evidence, read=False), where, tag)

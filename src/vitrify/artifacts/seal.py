@@ -33,6 +33,7 @@ class Draft:
         names: Code outside the built-in allow-list that loading uses.
         description: Free text for people.
         evidence: More attestations to attach: predicate type to predicate.
+        read: Whether the files make a live model here; those of a format that is only looked at are described.
     """
 
     document: Document
@@ -41,6 +42,7 @@ class Draft:
     names: tuple[str, ...] = ()
     description: str = ""
     evidence: dict[str, dict[str, Any]] = field(default_factory=dict)
+    read: bool = True
 
 
 def seal(stage: Stage, draft: Draft, store: OciLayout, name: str | None) -> Artifact:
@@ -54,7 +56,7 @@ def seal(stage: Stage, draft: Draft, store: OciLayout, name: str | None) -> Arti
     bundled = _bundle(stage, draft.names)
     names = tuple(sorted({*bundled.names, *draft.document.code.names}))
     document = draft.document.replace(code=bundled.replace(names=names), golden=_golden(stage, draft))
-    tried = trial.run(stage.files(), document, (draft.inputs, draft.outputs), Allow.of(names))
+    tried = trial.run(stage.files(), document, (draft.inputs, draft.outputs), Allow.of(names), read=draft.read)
     document = document.replace(environment=tried.environment)
     with stage.open(DOCUMENT, "weight.config") as stream:
         stream.write(document.to_json())

@@ -48,7 +48,7 @@ class Trial:
     seconds: float
 
 
-def run(files: Files, document: Document, golden: tuple[Arrays, Arrays], allow: Allow) -> Trial:
+def run(files: Files, document: Document, golden: tuple[Arrays, Arrays], allow: Allow, *, read: bool = True) -> Trial:
     """Open and predict in a clean process.
 
     Args:
@@ -56,6 +56,7 @@ def run(files: Files, document: Document, golden: tuple[Arrays, Arrays], allow: 
         document: What they mean.
         golden: The golden inputs and outputs; both empty where there are none.
         allow: The names that the caller, whose own model this is, allows.
+        read: Whether to make a live model of the files; else they are only described.
 
     Raises:
         CheckFailedError: The process could not open it, or predicted otherwise.
@@ -63,7 +64,7 @@ def run(files: Files, document: Document, golden: tuple[Arrays, Arrays], allow: 
     started = time.monotonic()
     with track("trying it in a clean process"), tempfile.TemporaryDirectory(prefix="vitrify-trial-") as folder:
         result = Path(folder, "outputs.npz")
-        answer = _ask(files, document, allow, result)
+        answer = _ask(files, document, allow, result, read=read)
         outputs = npz.load(result.read_bytes(), where="trial outputs") if result.exists() else {}
     report = _compare(golden[1], outputs)
     if not report.passed:
@@ -74,12 +75,13 @@ def run(files: Files, document: Document, golden: tuple[Arrays, Arrays], allow: 
     return Trial(environment, report, time.monotonic() - started)
 
 
-def _ask(files: Files, document: Document, allow: Allow, result: Path) -> dict[str, Any]:
+def _ask(files: Files, document: Document, allow: Allow, result: Path, *, read: bool) -> dict[str, Any]:
     request = {
         "files": {name: str(files.path(name)) for name in files.names()},
         "document": to_builtins(document),
         "allow": sorted(allow.names),
         "result": str(result),
+        "read": read,
     }
     command = [sys.executable, "-I", "-m", "vitrify.artifacts._clean_process"]
     done = subprocess.run(command, input=json.dumps(request).encode(), capture_output=True, check=False)  # noqa: S603 (this interpreter)

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from vitrify.core.errors import VitrifyError
 
 _COMMANDS = {
     "save": "Seal a model that a Python file makes: save train.py:model churn --example train.py:X",
@@ -58,20 +65,37 @@ def group() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; this is the one boundary at which errors become exit codes."""
-    from vitrify.core.errors import VitrifyError
-
+    as_json = "--json" in (arguments if arguments is not None else sys.argv)
     try:
         group.main(arguments, prog_name="vitrify", standalone_mode=False)
     except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
+        if not as_json:
+            error.show()
+            sys.exit(error.exit_code)
+        from vitrify.core.errors import UsageError
+
+        remedy = f"{error.ctx.command_path} --help" if isinstance(error, click.UsageError) and error.ctx else ""
+        _fail(UsageError(error.format_message(), remedy=remedy), as_json=as_json)
     except click.Abort:
         sys.exit(130)
-    except VitrifyError as error:
-        from vitrify.cli._render import show_error
-
-        show_error(error, as_json="--json" in (arguments if arguments is not None else sys.argv))
-        sys.exit(error.exit_code)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
+    except Exception as error:
+        from vitrify.core.errors import StoreError, VitrifyError
+
+        if isinstance(error, OSError) and error.filename is not None:
+            # A path that the user gave cannot be read or written: that is no fault of ours to trace back.
+            error = StoreError(
+                f"{os.fsdecode(error.filename)}: {error.strerror}", remedy="check the path and its rights"
+            )
+        if not isinstance(error, VitrifyError):
+            raise
+        _fail(error, as_json=as_json)
+
+
+def _fail(error: VitrifyError, *, as_json: bool) -> NoReturn:
+    from vitrify.cli._render import show_error
+
+    show_error(error, as_json=as_json)
+    sys.exit(error.exit_code)

@@ -10,12 +10,13 @@ from vitrify.cli._plain import plain
 from vitrify.cli._render import show_facts, show_table, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 _OPERATORS, _TENSORS, _PORTS, _ITEMS = 15, 20, 40, 40
 """Rows that are shown of each table, without ``--all``."""
 _WIDEST = 160
 _BAR = 30
+_PAIR = 2
 _HEADER = ("format", "producer", "versions", "library", "class", "classes", "license", "quantisation")
 _TABLES = ("inputs", "outputs", "tensors", "operators", "precision", "metadata", "needs", "code", "parameters", "bytes")
 
@@ -30,7 +31,7 @@ def show_about(about: Mapping[str, Any], *, whole: bool = False) -> None:
         rows = sorted(operators.items(), key=lambda row: (-row[1], row[0]))
         _table(
             f"Operators: {sum(operators.values())} of {len(operators)} kinds",
-            ("", "count"),
+            ("operator", "count"),
             rows,
             _OPERATORS,
             whole=whole,
@@ -95,18 +96,40 @@ def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str
         name = f"{prefix}{plain(key)}"
         if isinstance(item, dict) and item:
             yield from _flat(item, f"{name}.")
-        elif isinstance(item, list) and len(item) > 1 and all(isinstance(one, dict) for one in item):
+        elif _are(item, _is_named) or (_are(item, _is_dict) and len(item) == 1):
+            yield from _flat(item[0] if _is_dict(item[0]) else dict(item), f"{name}.")
+        elif _are(item, _is_dict):
             yield name, f"{len(item)} of {{{', '.join(map(plain, item[0]))}}}: --json"
         elif item not in (None, "", [], {}):
             yield name, _text(item)
 
 
+def _are(value: Any, kind: Callable[[Any], bool]) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(kind, value))
+
+
+def _is_dict(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_named(value: Any) -> bool:
+    """Say whether it is a pair of a name and what that stands for, as the steps of a pipeline are."""
+    return isinstance(value, list) and len(value) == _PAIR and isinstance(value[0], str) and _is_dict(value[1])
+
+
 def _text(value: Any) -> str:
+    return _cut(_inline(value))
+
+
+def _inline(value: Any, *, inside: bool = False) -> str:
+    """Return a nested value on one line, in words and brackets."""
     if isinstance(value, dict):
-        return _cut(", ".join(f"{plain(key)} {plain(item)}" for key, item in value.items()))
+        line = ", ".join(f"{plain(key)} {_inline(item, inside=True)}" for key, item in value.items())
+        return f"({line})" if inside else line
     if isinstance(value, list):
-        return _cut(", ".join(plain(item) for item in value))
-    return _cut(plain(value))
+        line = ", ".join("?" if item is None else _inline(item, inside=True) for item in value)
+        return f"[{line}]" if inside else line
+    return plain(value)
 
 
 def _cut(text: str) -> str:

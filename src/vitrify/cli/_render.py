@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import contextmanager
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -36,8 +37,15 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, titl
     table = Table(*columns, title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))
-    # A program that reads the output wants whole names; only a screen has a width.
-    Console(width=None if sys.stdout.isatty() else _UNBOUNDED).print(table)
+    if sys.stdout.isatty():
+        Console().print(table)
+        return
+    # A program that reads the output wants whole names, and no blanks behind them; only a screen has a width.
+    output = StringIO()
+    console = Console(width=_UNBOUNDED, file=output)
+    console.print(table)
+    for line in output.getvalue().splitlines():
+        click.echo(line.rstrip())
 
 
 def show_facts(facts: Iterable[tuple[str, object]]) -> None:

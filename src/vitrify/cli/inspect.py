@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vitrify.cli._options import REFERENCE, common, open_store
+from vitrify.cli._options import REFERENCE, common
 
 if TYPE_CHECKING:
     from vitrify.artifacts.artifact import Artifact
@@ -15,54 +15,47 @@ if TYPE_CHECKING:
 
 @click.command("inspect")
 @click.argument("reference", type=REFERENCE)
+@click.option("--format", "format_", metavar="NAME", help="Read a file as this; by default as what its content is.")
 @click.option("--all", "whole", is_flag=True, help="Show every row of every table.")
 @common
-def command(reference: str, whole: bool, store: str | None, as_json: bool) -> None:
+def command(reference: str, format_: str | None, whole: bool, store: str | None, as_json: bool) -> None:
     """Show an artifact's files, signature, environment and evidence, or what a model file says about itself.
 
     A model file or folder is recognised by its content, and nothing in it runs.
     """
     from vitrify.cli._render import artifact_json, show_json
+    from vitrify.cli._subject import find
+    from vitrify.inspection.identify import Identity, told
 
-    path = Path(reference)
-    if _is_plain(path):
-        _inspect_file(path, whole=whole, as_json=as_json)
+    found = find(reference, store)
+    if isinstance(found, Path):
+        _inspect_file(found, format_, whole=whole, as_json=as_json)
         return
-    from vitrify.artifacts import open_artifact
     from vitrify.core.catalog import catalog
     from vitrify.core.wire import to_builtins
 
-    artifact = open_artifact(reference, store=open_store(store))
-    row = catalog().row("format", artifact.document.format)
-    about = row.look().describe(artifact.files, artifact.document.entry)
+    about = told(Identity(catalog().row("format", found.document.format), found.files, found.document.entry))
     if as_json:
-        evidence = [to_builtins(attestation) for attestation in artifact.attestations]
-        show_json({**artifact_json(artifact), "content": about, "attestations": evidence})
+        evidence = [to_builtins(attestation) for attestation in found.attestations]
+        show_json({**artifact_json(found), "content": about, "attestations": evidence})
     else:
-        _show(artifact, about, whole=whole)
+        _show(found, about, whole=whole)
 
 
-def _is_plain(path: Path) -> bool:
-    """Say whether it is a stranger's file or folder; an exported artifact or a store is opened as what it is."""
-    if path.is_dir():
-        return not (path / "oci-layout").exists()
-    return path.is_file() and path.suffix not in {".tar", ".vit"}
-
-
-def _inspect_file(path: Path, *, whole: bool, as_json: bool) -> None:
+def _inspect_file(path: Path, form: str | None, *, whole: bool, as_json: bool) -> None:
     """Show what each format that the file is of says about it; an honest file is of one."""
     from vitrify.cli._about import show_about
     from vitrify.cli._render import show_json
     from vitrify.inspection.identify import describe_all
 
-    told = describe_all(path)
-    if len(told) > 1 and path.is_file():
-        names = " and ".join(about["format"] for about in told)
+    said = describe_all(path, form)
+    if len(said) > 1 and path.is_file():
+        names = " and ".join(about["format"] for about in said)
         click.echo(f"{click.style('warning:', fg='yellow', bold=True)} it is several things at once: {names}", err=True)
     if as_json:
-        show_json(told[0] if len(told) == 1 else {"formats": told})
+        show_json(said[0] if len(said) == 1 else {"formats": said})
         return
-    for number, about in enumerate(told):
+    for number, about in enumerate(said):
         if number:
             click.echo()
         show_about(about, whole=whole)
@@ -100,7 +93,7 @@ def _show(artifact: Artifact, about: dict[str, Any], *, whole: bool) -> None:
         needs = sorted(document.environment.distributions.items())
         show_table(("needs", "version"), [("python", document.environment.python), *needs], title="\nEnvironment")
     click.echo("\nContent")
-    show_about(about, whole=whole)
+    show_about({key: value for key, value in about.items() if key != "format"}, whole=whole)
     evidence = [
         (item.predicate_type.split(":")[-2], item.predicate.get("verdict", "")) for item in artifact.attestations
     ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vitrify.cli._options import REFERENCE, common, open_store
+from vitrify.cli._options import REFERENCE, common
 
 if TYPE_CHECKING:
     from vitrify.core.graph import Graph
@@ -21,6 +21,7 @@ _MOST_LINES = 400
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write a .svg, .html or .txt file.")
 @click.option("--open", "in_browser", is_flag=True, help="Open the drawing in a browser.")
 @click.option("--netron", is_flag=True, help="Hand the file over to Netron, which has to be installed.")
+@click.option("--format", "format_", metavar="NAME", help="Read a file as this; by default as what its content is.")
 @click.option("--all", "whole", is_flag=True, help=f"Print all lines in the terminal, not the first {_MOST_LINES}.")
 @common
 def command(
@@ -28,6 +29,7 @@ def command(
     output: str | None,
     in_browser: bool,
     netron: bool,
+    format_: str | None,
     whole: bool,
     store: str | None,
     as_json: bool,
@@ -41,7 +43,7 @@ def command(
     from vitrify.inspection.drawing.rails import text
     from vitrify.inspection.view import graph
 
-    one = _identify(reference, store)
+    one = _identify(reference, store, format_)
     if netron:
         _netron(one)
         return
@@ -56,16 +58,15 @@ def command(
         click.echo(text(drawn, most=None if whole else _MOST_LINES))
 
 
-def _identify(reference: str, store: str | None) -> Identity:
-    from vitrify.artifacts import open_artifact
+def _identify(reference: str, store: str | None, form: str | None) -> Identity:
+    from vitrify.cli._subject import find
     from vitrify.core.catalog import catalog
     from vitrify.inspection.identify import Identity, files_at, identify_one
 
-    path = Path(reference)
-    if path.exists() and not reference.endswith((".tar", ".vit")):
-        return identify_one(files_at(path), where=reference)
-    artifact = open_artifact(reference, store=open_store(store))
-    return Identity(catalog().row("format", artifact.document.format), artifact.files, artifact.document.entry)
+    found = find(reference, store)
+    if isinstance(found, Path):
+        return identify_one(files_at(found), where=reference, name=form)
+    return Identity(catalog().row("format", found.document.format), found.files, found.document.entry)
 
 
 def _write(path: Path, drawn: Graph, title: str) -> None:

@@ -6,6 +6,8 @@ from vitrify.core.row import Row
 
 _SPACE = tuple((0, mark) for mark in (b" ", b"\t", b"\r", b"\n", b"\xef\xbb\xbf"))
 _JSON = (*_SPACE, (0, b"{"))
+_UNICODE = ((0, b"\xff\xfe"), (0, b"\xfe\xff"), (0, b"\0"))
+"""JSON in UTF-16 or UTF-32, which Python reads as well."""
 _XML = (*_SPACE, (0, b"<"), (0, b"\xff\xfe"), (0, b"\xfe\xff"))
 
 
@@ -81,6 +83,7 @@ FORMATS: tuple[Row, ...] = (
         extra="torch",
         requires=("torch",),
         suffixes=(".pt", ".pth", ".bin", ".ckpt"),
+        transient=True,
         summary="PyTorch checkpoints and state dicts as torch.save writes them; read, not written",
         specification="https://docs.pytorch.org/docs/stable/notes/serialization.html",
     ),
@@ -255,7 +258,9 @@ FORMATS: tuple[Row, ...] = (
         kind="format",
         name="pickle",
         target="vitrify.formats.pickle:Pickle",
+        anywhere=True,
         suffixes=(".pkl", ".pickle"),
+        transient=True,
         summary="pickle, read by a machine of our own that runs nothing; written only when asked for",
         specification="https://docs.python.org/3/library/pickletools.html",
     ),
@@ -342,6 +347,16 @@ FORMATS: tuple[Row, ...] = (
     ),
     Row(
         kind="format",
+        name="keras-json",
+        target="vitrify.formats.keras_json:KerasJson",
+        anywhere=True,
+        magic=(*_JSON, *_UNICODE),
+        suffixes=(".json",),
+        summary="Keras model's configuration as JSON, without weights",
+        specification="https://keras.io/guides/serialization_and_saving/",
+    ),
+    Row(
+        kind="format",
         name="hdf5",
         target="vitrify.formats.hdf5:Hdf5",
         suffixes=(".hdf5", ".h5"),
@@ -421,9 +436,34 @@ FORMATS: tuple[Row, ...] = (
     ),
     Row(
         kind="format",
+        name="hugging-face-json",
+        target="vitrify.formats.hugging_face_json:HuggingFaceJson",
+        magic=(*_JSON, *_UNICODE, (0, b"[")),
+        suffixes=("config.json", "modules.json"),
+        summary="Hugging Face configuration on its own that names code, a template or a path",
+        specification="https://huggingface.co/docs/transformers/main/en/custom_models",
+    ),
+    Row(
+        kind="format",
+        name="weights-index",
+        target="vitrify.formats.weights_index:WeightsIndex",
+        magic=(*_JSON, *_UNICODE),
+        suffixes=(".index.json", ".weights.json"),
+        summary="index of weights in several files",
+        specification="https://huggingface.co/docs/transformers/main/en/big_models#sharded-checkpoints",
+    ),
+    Row(
+        kind="format",
+        name="jinja",
+        target="vitrify.formats.jinja:Jinja",
+        suffixes=(".jinja",),
+        summary="Jinja template, judged and never rendered",
+        specification="https://jinja.palletsprojects.com/en/stable/templates/",
+    ),
+    Row(
+        kind="format",
         name="mlflow-model",
         target="vitrify.formats.mlflow_model:MlflowModel",
-        folder=True,
         summary="MLflow model of any flavour, as a directory",
         specification="https://mlflow.org/docs/latest/ml/model/#storage-format",
     ),

@@ -38,6 +38,8 @@ class Row:
         generic: Whether it says nothing about a model: a zip file, plain text. Others are asked first (formats).
         magic: Offsets and the bytes that stand there, of which every such file has one; none where that cannot be said.
             A file without them is not asked about, so that looking costs no import (formats).
+        anywhere: Whether it is looked for in each file that a folder's format takes for its own, too: some loader may
+            take the file for this (formats).
         folder: Whether it is always several files in a folder, so that a single file is not asked about (formats).
         summary: One line for people.
     """
@@ -58,6 +60,7 @@ class Row:
     transient: bool = False
     generic: bool = False
     magic: tuple[tuple[int, bytes], ...] = ()
+    anywhere: bool = False
     folder: bool = False
     summary: str = ""
 

@@ -19,7 +19,7 @@ What ``describe`` returns is JSON. These keys mean the same in every format, and
 :mod:`._facts` makes them:
 
 * ``producer`` (text), ``versions`` (of libraries, of the format, of operator sets: name to version);
-* ``inputs``, ``outputs``: list of ``name``, ``type``, ``shape``;
+* ``inputs``, ``outputs``: list of ``name``, ``type`` (an element type as NumPy calls it, where it has it), ``shape``;
 * ``tensors``: list of ``name``, ``type``, ``shape``, ``bytes``; ``parameters``, ``bytes``, ``precision``: totals;
 * ``operators``: name to count;
 * ``quantisation``, ``license``, ``classes``, ``class`` (of the model), ``library``, ``metadata`` (the file's own keys);

@@ -76,7 +76,7 @@ class CatBoost:
                 "inputs": [_facts.port(name, kind, [None]) for kind, name in model.features],
                 "features": _facts.counts(kind for kind, _ in model.features),
                 "classes": _noted(model, "class_params", "class_names"),
-                "bestIteration": _noted(model, "training", "metrics", "best_iteration"),
+                "best_iteration": _noted(model, "training", "metrics", "best_iteration"),
                 "trained": model.info.get("train_finish_time"),
                 "settings": _native_file.shown(attributes.get("_init_params", {})),
             }

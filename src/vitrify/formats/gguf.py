@@ -44,12 +44,12 @@ class Gguf:
             "architecture": architecture,
             "producer": known.get("general.quantized_by") or known.get("general.author"),
             "versions": {"gguf": str(header.version)},
-            "byteOrder": header.order,
+            "byte_order": header.order,
             "license": known.get("general.license"),
-            "contextLength": known.get(f"{architecture}.context_length"),
+            "context_length": known.get(f"{architecture}.context_length"),
             "quantisation": _quantisation(header),
             "tokenizer": _tokenizer(known),
-            "chatTemplates": sorted(key for key in known if _is_template(key)),
+            "chat_templates": sorted(key for key in known if _is_template(key)),
             "part": _part(known),
             "alignment": header.alignment,
             "metadata": {key: _shown(value) for key, value in known.items()},
@@ -120,8 +120,8 @@ def _template(place: str, value: Any) -> Iterator[Finding]:
 
 def _quantisation(header: Header) -> dict[str, Any]:
     recipe = header.metadata.get("general.file_type")
-    stated = {"fileType": RECIPES.get(recipe, str(recipe))} if type(recipe) is int else {}
-    tensors = _facts.counts(type_name(tensor.kind) for tensor in header.tensors)
+    stated = {"file_type": RECIPES.get(recipe, str(recipe))} if type(recipe) is int else {}
+    tensors = _facts.counts(_facts.element(type_name(tensor.kind)) for tensor in header.tensors)
     return {**stated, "tensors": tensors} if stated or tensors else {}
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from vitrify.core.errors import VitrifyError
 from vitrify.formats._archives import one_file, parts_of
+from vitrify.formats.keras_json import is_configuration
 from vitrify.reading.files import HeldFiles, only
 from vitrify.reading.malformed import exceed, refuse
 from vitrify.reading.zip import ends_like_zip, opened
@@ -25,21 +26,24 @@ if TYPE_CHECKING:
 
 _CONFIG, _METADATA = "config.json", "metadata.json"
 _WEIGHTS = ("model.weights", ".h5")
+_ASSETS = "assets/"
 
 
 class Keras:
     """The `.keras` format."""
 
     def detect(self, files: Files) -> bool:
-        """Say whether a file is a ZIP file with a configuration and metadata, or weights, under Keras' names."""
+        """Say whether a file is a ZIP file with a configuration under Keras' name: Keras builds it before all else."""
         name = only(files)
         if name is None or not ends_like_zip(files.map(name)):
             return False
         try:
-            members = opened(files.map(name), where=name).members
+            archive = opened(files.map(name), where=name)
+            members = archive.members
+            beside = _METADATA in members or any(map(_holds_weights, members))
+            return _CONFIG in members and (beside or is_configuration(archive.read(_CONFIG)))
         except VitrifyError:
             return False
-        return _CONFIG in members and (_METADATA in members or any(map(_holds_weights, members)))
 
     def describe(self, files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Return version, backend, layers, inputs, outputs, tensors and how it was compiled."""
@@ -121,9 +125,11 @@ def _weights(archive: Zip, where: str) -> Iterator[File]:
 
 
 def _is_text(archive: Zip, name: str) -> bool:
-    """Say whether a member is text and no pickle, which may look like text."""
+    """Say whether a member is a list of words that a layer reads: text, and no pickle, which may look like it."""
     from vitrify.core.catalog import catalog
 
+    if not name.startswith(_ASSETS):
+        return False
     head = archive.head(name, 512)
     if not head or any(byte < 9 or 13 < byte < 32 for byte in head):  # noqa: PLR2004 (control characters but spaces)
         return False

@@ -73,7 +73,7 @@ class LightGBM:
                 "objective": model.objective,
                 "trees": model.trees,
                 "parameters": 2 * model.leaves - model.trees,
-                "bestIteration": best,
+                "best_iteration": best,
                 "inputs": [
                     _facts.port(name, _type_of(seen), [None])
                     for name, seen in zip(model.names, model.ranges, strict=True)
@@ -150,7 +150,7 @@ def _parse(files: Files, name: str) -> LightGBMModel:
 
 def _type_of(seen: str) -> str:
     """Return a feature's type, from what the training saw of it: a range, a list of categories, or nothing."""
-    return "float" if seen.startswith("[") else "none" if seen == "none" else "category"
+    return "float64" if seen.startswith("[") else "none" if seen == "none" else "category"
 
 
 def _classes(model: LightGBMModel) -> list[int] | None:

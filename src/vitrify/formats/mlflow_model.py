@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from vitrify.core.errors import MalformedError
 from vitrify.core.report import Finding
-from vitrify.formats import _facts
+from vitrify.formats import _facts, _requirements
 from vitrify.formats._native_file import said
 from vitrify.reading import json, yaml
-from vitrify.reading.malformed import refuse
+from vitrify.reading.malformed import exceed, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 FILE = "MLmodel"
 _MAX_TEXT = 1024 * 1024
+_PIP = "requirements.txt"
+_ENVIRONMENTS = ("conda.yaml", "python_env.yaml")
 _OWN_LOADERS = "mlflow."
 _PATH_KEYS = ("code", "data", "model_path", "pickled_model", "path", "python_model", "model_code_path")
 
@@ -31,8 +33,8 @@ class MlflowModel:
     """The format of MLflow's models, of any flavour."""
 
     def detect(self, files: Files) -> bool:
-        """Say whether a directory has an MLmodel file with flavours."""
-        if FILE not in files.names() or len(files.names()) == 1:
+        """Say whether a directory has an MLmodel file with flavours, or is that file alone."""
+        if FILE not in files.names():
             return False
         try:
             return bool(_flavours(_parse(files)))
@@ -60,9 +62,9 @@ class MlflowModel:
                 "inputs": _ports(signature.get("inputs"), f"{FILE}: signature.inputs"),
                 "outputs": _ports(signature.get("outputs"), f"{FILE}: signature.outputs"),
                 "settings": _ports(signature.get("params"), f"{FILE}: signature.params"),
-                "needs": _requirements(files),
+                "needs": _requirements.lines(_text(files, _PIP)) if _PIP in files.names() else [],
                 "code": any(_loads_code(one) for one in flavours.values()) or None,
-                "codeFiles": [name for name in files.names() if name.endswith(".py")],
+                "code_files": [name for name in files.names() if name.endswith(".py")],
                 "metadata": said(
                     {key: model.get(key) for key in ("utc_time_created", "run_id", "metadata", "type_hint")}
                 ),
@@ -85,6 +87,19 @@ class MlflowModel:
                         rule="path",
                         subject=path,
                     )
+        yield from _installs(files)
+
+
+def _installs(files: Files) -> Iterator[Finding]:
+    """Yield what serving the model would install from elsewhere than the user's index."""
+    if _PIP in files.names():
+        for entry in _requirements.foreign(_requirements.lines(_text(files, _PIP))):
+            yield _requirements.finding(_PIP, entry)
+    for name in _ENVIRONMENTS:
+        if name in files.names():
+            pip, own = _requirements.of_conda(yaml.parse(files.map(name), where=name))
+            for entry in (*_requirements.foreign(pip), *own):
+                yield _requirements.finding(name, entry)
 
 
 def _parse(files: Files) -> dict[str, Any]:
@@ -157,8 +172,7 @@ def _ports(text: Any, where: str) -> list[dict[str, Any]]:
     return found
 
 
-def _requirements(files: Files) -> list[str]:
-    if "requirements.txt" not in files.names():
-        return []
-    lines = bytes(files.map("requirements.txt")[:_MAX_TEXT]).decode(errors="replace").splitlines()
-    return [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+def _text(files: Files, name: str) -> str:
+    if len(view := files.map(name)) > _MAX_TEXT:
+        exceed(name, f"{len(view)} bytes of requirements")
+    return bytes(view).decode(errors="replace")

@@ -104,9 +104,9 @@ def _model(config: dict[str, Any]) -> dict[str, Any]:
             "producer": about.get("vendor") or ", ".join(map(str, layout.sequence(about.get("authors")))),
             "license": licences[0] if isinstance(licences, list) and len(licences) == 1 else licences,
             "architecture": model.get("architecture"),
-            "modelFormat": model.get("format"),
+            "model_format": model.get("format"),
             "size": model.get("paramSize"),
-            "storedPrecision": model.get("precision"),
+            "stored_precision": model.get("precision"),
             "quantisation": model.get("quantization"),
         }
     )

@@ -23,6 +23,7 @@ _HEAD = 1 << 16
 _STANDARD = re.compile(r"|opset[0-9]{1,2}|util|ie_internal_opset|type_relaxed_opset|experimental")
 """Operator sets that OpenVINO itself brings; the empty one is that of files from before 2020."""
 _DOCUMENT = re.compile(rb"\s*(\xef\xbb\xbf)?\s*<(\?xml|net|!--|!DOCTYPE)")
+_TOOLS = {"Runtime": "openvino", "MO": "model_optimizer"}
 _READ = "find out which library brings it and what it does; allow it by its exact name if it is yours"
 
 
@@ -49,7 +50,7 @@ class OpenVino:
         told = model.notes.get("rt_info", {})
         told = told if isinstance(told, dict) else {}
         found: dict[str, Any] = {
-            "producer": str(told.get("Runtime_version") or told.get("MO_version") or model.net.name),
+            "producer": f"OpenVINO {told.get('Runtime_version') or told.get('MO_version') or ''}".strip(),
             "versions": {"ir": model.version, **_versions(told)},
             "inputs": [_port(one, one.outputs) for one in model.net.layers if one.type in {"Parameter", "Input"}],
             "outputs": [_port(one, one.inputs) for one in model.net.layers if one.type == "Result"],
@@ -151,7 +152,9 @@ def _constants(layers: Iterable[Layer]) -> Iterator[dict[str, Any]]:
 
 
 def _versions(told: dict[str, Any]) -> dict[str, str]:
-    return {key: value for key, value in told.items() if key.endswith("_version") and isinstance(value, str)}
+    """Return the versions of the tools, by their names: of ``Runtime_version``, OpenVINO's."""
+    written = {key.removesuffix("_version"): value for key, value in told.items() if key.endswith("_version")}
+    return {_TOOLS.get(tool, tool.lower()): value for tool, value in written.items() if isinstance(value, str)}
 
 
 def _quantisation(layers: Iterable[Layer], model: Model) -> dict[str, Any]:
@@ -164,7 +167,7 @@ def _quantisation(layers: Iterable[Layer], model: Model) -> dict[str, Any]:
         found["operators"] = operators
     small = ("i8", "u8", "i4", "u4", "i2", "u2", "u1", "nf4", "f8", "f4")
     if types := _facts.counts(
-        one.constant.type for one in listed if one.constant and one.constant.type.startswith(small)
+        _facts.element(one.constant.type) for one in listed if one.constant and one.constant.type.startswith(small)
     ):
         found["types"] = types
     told = model.notes.get("rt_info")

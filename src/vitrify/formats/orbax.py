@@ -69,7 +69,7 @@ class Orbax:
                 "metadata": [layout["custom_metadata"] for layout in layouts if layout.get("custom_metadata")],
                 "metrics": [one["metrics"] for one in checkpoints if one.get("metrics")],
                 "steps": sorted({int(name.split("/")[0]) for name in marks if re.match(r"\d{1,18}/", name)}),
-                **_facts.weights(tensors),
+                **(_facts.weights(tensors) if tensors else {}),
                 "bytes": sum(len(files.map(name)) for name in names if _is_data(names, name)),
             }
         )

@@ -47,7 +47,7 @@ class Ort:
         held = {one.name for one in graph.stored}
         found: dict[str, Any] = {
             "producer": model.producer,
-            "versions": {"ort": model.version, "ir": model.ir, **{f"opset {k}": v for k, v in model.opsets.items()}},
+            "versions": {"ort": model.version, "ir": model.ir, **model.opsets},
             "inputs": [_port(graph, name) for name in graph.inputs if name not in held],
             "outputs": [_port(graph, name) for name in graph.outputs],
             **_facts.weights(_facts.tensor(one.name, one.type, one.shape, one.size) for one in graph.tensors()),

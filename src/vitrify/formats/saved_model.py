@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 FILE = "saved_model.pb"
 TEXT = "saved_model.pbtxt"
 INDEX = "variables/variables.index"
+FINGERPRINT = "fingerprint.pb"
 KERAS = "keras_metadata.pb"
 ASSETS = "assets"
 
@@ -42,7 +43,6 @@ class SavedModel:
 
     def describe(self, files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Return versions, signatures, operators, variables, assets, and what Keras says about it."""
-        from vitrify.formats._facts import weights
         from vitrify.formats._tensorflow.bundle import Bundle
         from vitrify.formats._tensorflow.saved import keras_facts, operators
 
@@ -54,12 +54,12 @@ class SavedModel:
             "producer": f"TensorFlow {info.tensorflow_version}".strip(),
             "versions": {
                 "tensorflow": info.tensorflow_version,
-                "saved model": saved.document.root.saved_model_schema_version,
+                "saved_model": saved.document.root.saved_model_schema_version,
                 "graph": first.message.graph_def.versions.producer,
             },
             "inputs": signature["inputs"],
             "outputs": signature["outputs"],
-            **(Bundle(files, INDEX).describe() if INDEX in files.names() else weights(())),
+            **(Bundle(files, INDEX).describe() if INDEX in files.names() else {}),
             **operators(first.walked),
             "signatures": first.signatures,
             "tags": list(info.tags),
@@ -84,6 +84,8 @@ class SavedModel:
             yield from lambdas(KERAS, _metadata(files))
         if INDEX in files.names():
             yield from Bundle(files, INDEX).hazards()
+        if FINGERPRINT in files.names():
+            _fingerprint(files)
         yield from links(files, str(entry.get("file", FILE)))
 
     def graph(self, files: Files, entry: Mapping[str, Any]) -> Graph:
@@ -116,6 +118,14 @@ def _saved(files: Files, entry: Mapping[str, Any]) -> Saved:
     if name not in files.names():
         refuse(name, "not there: a saved model's directory has it")
     return Saved(files.map(name), name)
+
+
+def _fingerprint(files: Files) -> str:
+    """Return the random name that TensorFlow gave the model; all else in the file are checksums."""
+    from vitrify.formats._protos.tensorflow import SCHEMA
+
+    found: str = SCHEMA.parse(files.map(FINGERPRINT), "Fingerprint", where=FINGERPRINT).root.uuid
+    return found
 
 
 def _metadata(files: Files) -> Iterator[tuple[str, str]]:

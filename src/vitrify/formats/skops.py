@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 FILE = "model.skops"
 _SCHEMA = "schema.json"
+_PACKAGES = {"sklearn": "scikit-learn"}
 
 
 class Skops:
@@ -57,7 +58,9 @@ class Skops:
         archive, where = _open(files, entry)
         root = node.read(archive, where=where)
         untrusted = trust.untrusted(audit.names(root, where=where))
-        return {**summary.of(root, archive), "needs": list(untrusted), "versions": entry.get("versions", {})}
+        told = summary.of(root, archive)
+        written = {_PACKAGES.get(name, name): version for name, version in entry.get("versions", {}).items()}
+        return {**told, "versions": {**written, **told.get("versions", {})}, "needs": list(untrusted)}
 
     def hazards(self, files: Files, entry: Mapping[str, Any]) -> Iterable[Finding]:
         """Yield what is wrong with the zip file, and the names that nobody has trusted yet."""

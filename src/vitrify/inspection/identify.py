@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from vitrify.core.protocols import Files, Format
     from vitrify.core.row import Row
 
+_LISTED = 6
+"""Files of a folder that an error names."""
 _ZIP = "zip"
 """The generic format whose readers begin at the end of a file, so that anything may stand before it."""
 _ZIP_START, _ZIP_END, _ZIP_END_SIZE = b"PK\x03\x04", b"PK\x05\x06", 22
@@ -133,9 +136,19 @@ def identify_one(files: Files, *, where: str, name: str | None = None) -> Identi
         raise UnsupportedModelError(
             msg, remedy="no honest tool writes this; say which you mean: format=..., or --format"
         )
-    known = ", ".join(row.name for row in catalog().rows("format"))
-    msg = f"{where}: its content is of no format that is known here ({known})"
-    raise UnsupportedModelError(msg, remedy="name it with format=..., or --format, if you know better")
+    raise _unknown(files, where)
+
+
+def _unknown(files: Files, where: str) -> UnsupportedModelError:
+    if (name := only(files)) is not None:
+        msg = f"{where}: its content is of no format that is known here; it begins with {bytes(files.map(name)[:16])!r}"
+        return UnsupportedModelError(msg, remedy="see vitrify formats; name one with --format if you know better")
+    names = files.names()
+    listed = ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
+    msg = (
+        f"{where}: its content is of no format that is known here: a folder of {len(names)} files ({listed or 'none'})"
+    )
+    return UnsupportedModelError(msg, remedy="name one of its files, or go through all: vitrify scan")
 
 
 def files_at(path: Path) -> Tree:
@@ -150,7 +163,10 @@ def files_at(path: Path) -> Tree:
     if path.is_dir():
         return tree(path)
     if not path.is_file():
-        msg = f"no such file: {path}"
+        if not os.path.lexists(path):
+            msg = f"no such file: {path}"
+            raise UsageError(msg)
+        msg = f"{path} is a pipe, a socket, a device, or a link that leads nowhere; a file or a folder was expected"
         raise UsageError(msg)
     return Tree({path.name: path})
 
@@ -163,11 +179,15 @@ def describe(path: Path) -> dict[str, Any]:
         UnsupportedModelError: No format knows its content, or more than one does.
         MalformedError: It is not what its format allows.
     """
-    return _told(identify_one(files_at(path), where=str(path)))
+    return told(identify_one(files_at(path), where=str(path)))
 
 
-def describe_all(path: Path) -> tuple[dict[str, Any], ...]:
+def describe_all(path: Path, name: str | None = None) -> tuple[dict[str, Any], ...]:
     """Return what each format that a file or directory is of says about it; at least one does.
+
+    Args:
+        path: The file or directory.
+        name: Catalog name of the one format to ask, where the caller knows better.
 
     Raises:
         UsageError: There is no such file.
@@ -175,9 +195,19 @@ def describe_all(path: Path) -> tuple[dict[str, Any], ...]:
         MalformedError: It is not what one of its formats allows.
     """
     files = files_at(path)
-    found = identify(files)
-    return tuple(map(_told, found)) if len(found) > 1 else (_told(identify_one(files, where=str(path))),)
+    found = () if name else identify(files)
+    return tuple(map(told, found)) if len(found) > 1 else (told(identify_one(files, where=str(path), name=name)),)
 
 
-def _told(one: Identity) -> dict[str, Any]:
-    return {"format": one.row.name, **one.format.describe(one.files, one.entry)}
+def told(one: Identity) -> dict[str, Any]:
+    """Return what a format says about its files; what the files do not say has no key.
+
+    Raises:
+        MalformedError: They are not what their format allows.
+    """
+    said = {key: value for key, value in one.format.describe(one.files, one.entry).items() if not _is_nothing(value)}
+    return {"format": one.row.name, **said}
+
+
+def _is_nothing(value: Any) -> bool:
+    return value is None or (isinstance(value, str | list | tuple | dict) and not value)

@@ -22,7 +22,7 @@ from vitrify.inspection import note
 from vitrify.inspection.identify import Identity, files_at, survey
 from vitrify.inspection.place import part, under, within
 from vitrify.inspection.watched import Watched, branches, single
-from vitrify.reading.files import only
+from vitrify.reading.files import head, only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 CHECK = "scan"
-_PICKLE = "pickle"
 
 
 @dataclass(frozen=True)
@@ -141,19 +140,20 @@ class _Scanner:
             opened = watched.opened()
             self._held(asked, place, depth)
             handed_on = watched.opened()
-            self._hidden_pickles(files, sorted(opened - handed_on), place)
+            self._meant_otherwise(files, sorted(opened | handed_on), place)
             self._count([len(watched.map(name)) for name in opened - handed_on - answered], depth)
             answered |= opened | handed_on
         rest = [name for name in files.names() if name not in answered]
         for name, branch in branches(files, rest, place.count("/")):
             self._look(branch, under(place, name), depth)
 
-    def _hidden_pickles(self, files: Files, names: Iterable[str], place: str) -> None:
-        """Look for pickles in what a directory's format takes for numbers: some loader may take them for pickles."""
-        rows = [row for row in catalog().rows("format") if row.name == _PICKLE]
+    def _meant_otherwise(self, files: Files, names: Iterable[str], place: str) -> None:
+        """Look for code in what a directory's format takes for numbers or settings: some loader may take it for that."""
+        rows = [row for row in catalog().rows("format") if row.anywhere]
         for name in names:
             alone, where = single(files, name), under(place, name)
-            for row in rows:
+            start = head(alone)
+            for row in (row for row in rows if row.may_start(start)):
                 one = Identity(row, alone, {"file": only(alone)})
                 if next(self._guard(where, row.name, partial(_detected, one)), False):
                     self._hazards(one, where)

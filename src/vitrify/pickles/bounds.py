@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vitrify.pickles import estimator_bounds as estimators
 from vitrify.pickles import names as trust
+from vitrify.pickles.indices import behind, within
 from vitrify.reading.malformed import refuse
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ def check(value: Any, *, where: str) -> None:
         MalformedError: An index points outside.
     """
     dotted = f"{type(value).__module__}.{type(value).__qualname__}"
-    if not all(_CHECKS[dotted](value) if dotted in _CHECKS else _estimator(value)):
+    if not all(_CHECKS[dotted](value) if dotted in _CHECKS else estimators.check(value)):
         what = f"a {dotted} with indices that point outside of it"
         refuse(where, what, remedy="do not use this file: no training makes such a model")
 
@@ -47,8 +49,11 @@ def _tree(tree: Any) -> Iterator[Any]:
     left, right = tree.children_left, tree.children_right
     index = np.flatnonzero(left != -1)
     yield tree.node_count > 0
-    yield _within(tree.feature[index], tree.n_features)
-    yield _behind(left[index], index, len(left)) and _behind(right[index], index, len(left))
+    yield within(tree.feature[index], tree.n_features)
+    yield behind(left[index], index, len(left)) and behind(right[index], index, len(left))
+    # A path is written where there is room for the depth that the tree states; a node with two parents has two.
+    yield np.bincount(np.concatenate([left[index], right[index]]), minlength=1).max() <= 1
+    yield tree.compute_node_depths().max() <= tree.max_depth + 1
 
 
 def _predictor(predictor: Any) -> Iterator[Any]:
@@ -57,15 +62,24 @@ def _predictor(predictor: Any) -> Iterator[Any]:
     categorical = inner & (nodes["is_categorical"] != 0)
     yield len(nodes) > 0
     yield np.all(nodes["feature_idx"][inner] >= 0)
-    yield _within(nodes["bitset_idx"][categorical], len(predictor.raw_left_cat_bitsets))
-    yield predictor.raw_left_cat_bitsets.shape == predictor.binned_left_cat_bitsets.shape
-    yield _descends(nodes["left"].astype(np.int64), nodes["right"].astype(np.int64), inner)
+    yield within(nodes["bitset_idx"][categorical], len(predictor.raw_left_cat_bitsets))
+    for bits in (predictor.raw_left_cat_bitsets, predictor.binned_left_cat_bitsets):
+        yield bits.shape == (len(predictor.raw_left_cat_bitsets), _WORDS)
+    index = np.flatnonzero(inner)
+    for side in ("left", "right"):
+        yield behind(nodes[side][index].astype(np.int64), index, len(nodes))
 
 
 def _neighbours(tree: Any) -> Iterator[Any]:
     data, index, nodes, bounds = tree.get_arrays()
+    state = tree.__getstate__()
+    count, distance, weights = state[6], state[11], state[12]
+    yield count == len(nodes)
+    yield distance is not None
+    yield weights is None or weights.shape == (len(data),)
+    yield len(bounds) == (2 if "KDTree" in type(tree).__name__ else 1)
     yield index.shape == (len(data),)
-    yield _within(index, len(data))
+    yield within(index, len(data))
     yield np.all(nodes["idx_start"] >= 0)
     yield np.all((nodes["idx_end"] >= nodes["idx_start"]) & (nodes["idx_end"] <= len(data)))
     yield bounds.shape[1:] == (len(nodes), data.shape[1])
@@ -91,16 +105,16 @@ def _sparse(matrix: Any) -> Iterator[Any]:
     elif matrix.format == "coo":
         yield len(matrix.coords) == len(matrix.shape)
         yield all(part.shape == matrix.data.shape for part in matrix.coords)
-        yield all(_within(part, size) for part, size in zip(matrix.coords, matrix.shape, strict=True))
+        yield all(within(part, size) for part, size in zip(matrix.coords, matrix.shape, strict=True))
     elif matrix.format == "dia":
         yield matrix.data.ndim == 2 and matrix.offsets.shape == (len(matrix.data),)  # noqa: PLR2004 (diagonals by columns)
     elif matrix.format == "lil":
         yield len(matrix.rows) == len(matrix.data) == matrix.shape[0]
         for row, data in zip(matrix.rows, matrix.data, strict=True):
-            yield len(row) == len(data) and _within(np.asarray(row, np.int64), matrix.shape[1])
+            yield len(row) == len(data) and within(np.asarray(row, np.int64), matrix.shape[1])
     else:
         keys = np.asarray(list(matrix.keys()), np.int64).reshape(-1, len(matrix.shape))
-        yield all(_within(keys[:, axis], size) for axis, size in enumerate(matrix.shape))
+        yield all(within(keys[:, axis], size) for axis, size in enumerate(matrix.shape))
 
 
 def _blocks(manager: Any) -> Iterator[Any]:
@@ -138,49 +152,3 @@ _CHECKS = {
     "pandas.Categorical": _categories,
     "pandas.core.arrays.categorical.Categorical": _categories,
 }
-
-
-def _estimator(value: Any) -> Iterator[Any]:
-    """What an estimator lets in must fit what its parts expect."""
-    state: dict[str, Any] = getattr(value, "__dict__", {})
-    width = state.get("n_features_in_")
-    if "sklearn" not in {base.__module__.partition(".")[0] for base in type(value).__mro__} or width is None:
-        return
-    if type(state.get("tree_")).__name__ == "Tree":
-        yield state["tree_"].n_features == width
-    if "estimators_" in state and "estimators_features_" not in state:
-        trees = [part for part in np.ravel(np.asarray(state["estimators_"], object)) if hasattr(part, "tree_")]
-        yield all(part.n_features_in_ == width for part in trees)
-    for predictor in (part for parts in state.get("_predictors", ()) for part in parts):
-        yield np.all(predictor.nodes["feature_idx"] < width)
-    if "_n_support" in state:
-        yield from _vectors(value, width)
-
-
-def _vectors(machine: Any, width: int) -> Iterator[Any]:
-    """A support vector machine, as libsvm takes it."""
-    counts, support, vectors = machine._n_support, machine.support_, machine.support_vectors_  # noqa: SLF001 (what libsvm gets)
-    classifies = machine._impl in {"c_svc", "nu_svc"}  # noqa: SLF001
-    total = len(support)
-    yield counts.sum() == total if classifies else np.all(counts == total)
-    yield np.all(counts >= 0)
-    yield machine._dual_coef_.shape == (len(counts) - 1, total)
-    yield machine._intercept_.size == len(counts) * (len(counts) - 1) // 2
-    if machine.kernel == "precomputed":
-        yield _within(support, width)
-    elif isinstance(machine.kernel, str):
-        yield vectors.shape == (total, width)
-
-
-def _within(index: NDArray[Any], end: int) -> bool:
-    return not index.size or bool(index.min() >= 0 and index.max() < end)
-
-
-def _descends(left: NDArray[Any], right: NDArray[Any], inner: NDArray[Any]) -> bool:
-    """Whether each inner node's children stand behind it, so that every path ends."""
-    index = np.flatnonzero(inner)
-    return all(_behind(side[index], index, len(side)) for side in (left, right))
-
-
-def _behind(children: NDArray[Any], index: NDArray[Any], end: int) -> bool:
-    return not index.size or bool((children > index).all() and children.max() < end)

@@ -27,7 +27,11 @@ _GLOBAL = b"g"[0]
 _MAX_OCTAL = 8**11
 _MAX_DIGITS = 20
 _ZEROS = bytes(BLOCK)
+_WIDE = b"\x80\xff"
+"""How GNU's numbers begin that have no room as octal ones, and those below zero."""
 _RENAMING = ("path", "linkpath", "size")
+_NUMBERS = {"mode": (100, 108), "owner": (108, 116), "group": (116, 124), "time": (136, 148), "device": (329, 345)}
+"""Where the numbers are that nothing here needs, but other readers stop at where they are none."""
 
 
 class Header(NamedTuple):
@@ -73,6 +77,7 @@ def headers(view: memoryview, where: str) -> Iterator[Header]:
         if count > MAX_MEMBERS:
             exceed(where, f"more than {MAX_MEMBERS} members")
         kind, size = block[156], _number(block[124:136], where)
+        told.oddities += [f"a {name} that is no number" for name in _NUMBERS if not _is_number(block, name)]
         header = None if _tells(kind) else _member(block, told, size, at + BLOCK)
         size = size if header is None else header.size
         stop = at + BLOCK + -(-size // BLOCK) * BLOCK
@@ -180,7 +185,7 @@ def _text(field: bytes) -> str:
 
 def _number(field: bytes, where: str) -> int:
     """Return an octal number, or the base-256 one that GNU writes where that has no room."""
-    if field[0] == 0x80:  # noqa: PLR2004 (GNU's mark)
+    if field[0] == _WIDE[0]:
         number = int.from_bytes(field[1:], "big")
         if number >= 2**63:
             refuse(where, "a size that no file has")
@@ -191,6 +196,15 @@ def _number(field: bytes, where: str) -> int:
     if any(digit not in b"01234567" for digit in digits):
         refuse(where, f"a size that is no number: {digits!r}")
     return int(digits, 8)
+
+
+def _is_number(block: bytes, name: str) -> bool:
+    """Say whether a field, each eight bytes of it or all, holds a number as any reader takes it."""
+    start, stop = _NUMBERS[name]
+    fields = [block[at : at + 8] for at in range(start, stop, 8)] if name == "device" else [block[start:stop]]
+    return all(
+        field[0] in _WIDE or not field.split(b"\x00", 1)[0].strip().strip(b"01234567") for field in fields
+    )
 
 
 def _checksum_fits(block: bytes) -> bool:

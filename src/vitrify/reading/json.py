@@ -6,7 +6,9 @@ Source: RFC 8259; NaN and infinities are read as Python and most of the field wr
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from vitrify.reading.malformed import exceed, refuse
@@ -14,9 +16,18 @@ from vitrify.reading.malformed import exceed, refuse
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    import msgspec
+
 MAX_BYTES = 256 * 1024 * 1024
 """No honest model's JSON is larger; XGBoost's largest come near."""
 MAX_DEPTH = 200
+MAX_PEEKED = 2 * 1024 * 1024
+"""Bytes that are parsed for a look, where only Python's lenient parser takes them."""
+
+_SPACE = b" \t\r\n"
+_BOM = b"\xef\xbb\xbf"
+_LETTER = rb"\\u00(?:5[fF]|[46][0-9a-fA-F]|[57][0-9aA])"
+"""An escaped letter or underscore: nobody honest writes one, and a key that is looked for may be written so."""
 
 
 def parse(data: bytes | memoryview, *, where: str, most: int = MAX_BYTES) -> Any:
@@ -63,3 +74,54 @@ def _deeper_than(limit: int, value: Any) -> bool:
         parts = (part for node in level for part in (node.values() if isinstance(node, dict) else node))
         level = [part for part in parts if isinstance(part, dict | list)]
     return bool(level)
+
+
+def peek(view: memoryview, *keys: str) -> dict[str, bytes]:
+    """Return members of an object by name, as JSON, at the cost of a look; nothing where the bytes are no object.
+
+    Whatever Python's own reader would take is taken: keys that are escaped, NaN, UTF-16. Of what is too long to be
+    parsed for a look, each key that seems to be there is returned as ``null``.
+    """
+    data = _utf8(view)
+    if not _mentions(keys).search(data):
+        return {}
+    import msgspec
+
+    try:
+        found = msgspec.json.decode(data, type=_members(keys))
+    except (msgspec.DecodeError, RecursionError):
+        return _peek_leniently(bytes(data), keys)
+    return {key: bytes(held) for key in keys if (held := getattr(found, key)) is not msgspec.UNSET}
+
+
+def _peek_leniently(data: bytes, keys: tuple[str, ...]) -> dict[str, bytes]:
+    if len(data) > MAX_PEEKED:
+        return {key: b"null" for key in keys if _mentions((key,)).search(data)}
+    try:
+        value = json.loads(data)
+        return {key: json.dumps(value[key]).encode() for key in keys if key in value} if isinstance(value, dict) else {}
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _utf8(view: memoryview) -> bytes | memoryview:
+    """Return what may be an object in UTF-8, whatever Unicode it is in; nothing for what is none."""
+    start = bytes(view[:64])
+    if 0 in start[:4] or start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        encoding = json.detect_encoding(start)
+        text = bytes(view[:MAX_PEEKED]).decode(encoding, "ignore").lstrip("\ufeff")
+        return text.encode(errors="replace") if text.lstrip().startswith("{") else b""
+    rest = view[len(_BOM) :] if start.startswith(_BOM) else view
+    return rest if start.removeprefix(_BOM).lstrip(_SPACE)[:1] in {b"{", b""} else b""
+
+
+@cache
+def _mentions(keys: tuple[str, ...]) -> re.Pattern[bytes]:
+    return re.compile(b"|".join([*(re.escape(key.encode()) for key in keys), _LETTER]))
+
+
+@cache
+def _members(keys: tuple[str, ...]) -> type[msgspec.Struct]:
+    import msgspec
+
+    return msgspec.defstruct("Members", [(key, msgspec.Raw | msgspec.UnsetType, msgspec.UNSET) for key in keys])

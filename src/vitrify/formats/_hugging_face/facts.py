@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from vitrify.core.errors import MalformedError
+from vitrify.formats import _facts
 from vitrify.formats._hugging_face.layout import ADAPTER, CONFIG, PIPELINE, read, shards
 from vitrify.formats._native_file import said
 from vitrify.formats._safetensors.shards import SUFFIX, describe_tensors
@@ -51,7 +52,7 @@ def describe(files: Files, base: str) -> dict[str, Any]:
             "library": library,
             "versions": {library: str(version)} if version else {},
             "class": ", ".join(map(str, config.get("architectures") or [])) or pipeline.get("_class_name"),
-            "modelType": config.get("model_type"),
+            "model_type": config.get("model_type"),
             "adapter": said({key: adapter.get(key) for key in ("peft_type", "base_model_name_or_path", "task_type")}),
             "dtype": config.get("dtype") or config.get("torch_dtype"),
             "quantisation": config.get("quantization_config"),
@@ -68,13 +69,13 @@ def describe(files: Files, base: str) -> dict[str, Any]:
             },
             "needs": _needs(library, version, remote=remote),
             "code": remote,
-            "codeFiles": code,
+            "code_files": code,
             "files": {
                 name[len(base) :]: len(files.map(name))
                 for name in files.names()
                 if name.startswith(base) and name.endswith(_WEIGHTS)
             },
-            **_weights(files, base),
+            **(_parts(files, base, pipeline) if pipeline else _weights(files, base)),
         }
     )
 
@@ -89,6 +90,13 @@ def _weights(files: Files, base: str) -> dict[str, Any]:
     held = HeldFiles({name: files.map(name) for name in names})
     found = describe_tensors(held, {"shards": [name for name in names if name.endswith(SUFFIX)]})
     return {key: found[key] for key in ("tensors", "parameters", "bytes", "precision")}
+
+
+def _parts(files: Files, base: str, pipeline: dict[str, Any]) -> dict[str, Any]:
+    """Return the tensors of a pipeline's components, each behind the name of its folder."""
+    parts = {name: _weights(files, f"{base}{name}/").get("tensors", ()) for name in pipeline}
+    found = [{**one, "name": f"{name}/{one['name']}"} for name, tensors in parts.items() for one in tensors]
+    return _facts.weights(found) if found else {}
 
 
 def _card(files: Files, name: str) -> dict[str, Any]:
@@ -118,13 +126,13 @@ def _tokenizer(files: Files, base: str, config: dict[str, Any]) -> dict[str, Any
         {
             "class": config.get("tokenizer_class"),
             # Transformers writes 10^30 where it knows no length.
-            "maxLength": length if isinstance(length, int) and length < _MAX_LENGTH else None,
+            "max_length": length if isinstance(length, int) and length < _MAX_LENGTH else None,
             "files": [
                 name[len(base) :]
                 for name in files.names()
                 if name.startswith(base) and name[len(base) :] in _TOKENIZER_FILES
             ],
-            "chatTemplate": template or None,
+            "chat_template": template or None,
         }
     )
 

@@ -73,16 +73,17 @@ def hazards(files: Files, base: str) -> Iterator[Finding]:
         if not name.startswith(base):
             continue
         if last in _CONFIGS and "/" not in name[len(base) :]:
-            yield from _config(name, read(files, name), is_adapter=last == ADAPTER)
+            yield from of_config(name, read(files, name), is_adapter=last == ADAPTER)
         elif name == base + _MODULES:
-            yield from _modules(files, name)
+            yield from of_modules(name, json.parse(files.map(name), where=name, most=MAX_JSON))
         elif last == _TOKENIZER and "/" not in name[len(base) :]:
             yield from _tokenizer(files, name)
         elif name.endswith(".jinja"):
             yield from _template(files, name)
 
 
-def _config(name: str, config: dict[str, Any], *, is_adapter: bool) -> Iterator[Finding]:
+def of_config(name: str, config: dict[str, Any], *, is_adapter: bool) -> Iterator[Finding]:
+    """Yield the code that a configuration asks for, what its templates would do, and an adapter's path to its base."""
     left: list[tuple[str, Any]] = [("", config)]
     while left:
         place, value = left.pop()
@@ -99,7 +100,7 @@ def _config(name: str, config: dict[str, Any], *, is_adapter: bool) -> Iterator[
             else:
                 left.append((where, one))
     base = config.get("base_model_name_or_path")
-    if is_adapter and isinstance(base, str) and ".." in base.replace("\\", "/").split("/"):
+    if is_adapter and isinstance(base, str) and _climbs(base):
         yield Finding(
             place=f"{name}: base_model_name_or_path",
             message=f"the adapter's base model is said to lie at {base[:200]!r}, outside the directory",
@@ -127,13 +128,20 @@ def _code(place: str, value: Any) -> Iterator[Finding]:
         )
 
 
-def _modules(files: Files, name: str) -> Iterator[Finding]:
-    """Yield the classes that sentence-transformers would import by name, other than its own."""
-    listed = json.parse(files.map(name), where=name, most=MAX_JSON)
+def of_modules(name: str, listed: Any) -> Iterator[Finding]:
+    """Yield the classes that sentence-transformers would import by name, other than its own, and paths that climb."""
     for one in _list(listed):
-        kind = one.get("type") if isinstance(one, dict) else None
+        module = one if isinstance(one, dict) else {}
+        kind, path = module.get("type"), module.get("path")
         if isinstance(kind, str) and not kind.startswith(_OWN_MODULES):
             yield from _code(f"{name}: type", kind)
+        if isinstance(path, str) and (_climbs(path) or path.startswith(("/", "\\", "~"))):
+            message = f"a module is said to lie at {path[:200]!r}, outside the directory"
+            yield Finding(place=f"{name}: path", message=message, rule="path", subject=path)
+
+
+def _climbs(path: str) -> bool:
+    return ".." in path.replace("\\", "/").split("/")
 
 
 def _templates_of(place: str, value: Any) -> Iterator[Finding]:

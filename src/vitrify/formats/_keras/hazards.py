@@ -119,9 +119,11 @@ def _function(place: str, value: dict[str, Any]) -> Iterator[Finding]:
 def _lambda(place: str, value: dict[str, Any]) -> Iterator[Finding]:
     """Look at a layer that calls what its configuration names; a function of Keras' own is harmless there too."""
     inner = inside(value)
-    for key in ("function", "output_shape", "mask"):
+    for key in ("function", "output_shape", "mask", "mode"):
         function = inner.get(key) if isinstance(inner, dict) else None
         kind = inner.get(f"{key}_type") if isinstance(inner, dict) else None
+        if key == "mode" and kind in {None, "raw"}:
+            continue  # how Merge of Keras 1 puts its inputs together, by a word
         if isinstance(function, str) and kind != "lambda":
             module = inner.get("module" if key == "function" else f"{key}_module")
             dotted = f"{module}.{function}" if module else function
@@ -155,6 +157,7 @@ def _pickled(place: str, value: dict[str, Any]) -> Iterator[Finding]:  # noqa: A
 
 _HELD = {
     "Lambda": _lambda,
+    "Merge": _lambda,
     "TFSMLayer": _saved_model,
     "TorchModuleWrapper": _pickled,
     **dict.fromkeys(_OPERATORS, _operator),

@@ -25,6 +25,8 @@ SPECIFICATIONS = frozenset(
     )
 )
 
+_BUILDERS = frozenset({"deserialize", "get", "serialize"})
+"""Functions of Keras that build whatever they are told to: no model calls one."""
 _OLD_CLASSES = frozenset(
     {
         *("Functional", "Model", "Sequential", "Policy", "AddLoss", "AddMetric", "ThresholdedReLU", "MetricsList"),
@@ -78,6 +80,7 @@ def names() -> Names:
         if kind == "word":
             words[module] = frozenset(listed) | frozenset(_OLD_WORDS.get(module, ()))
         else:
+            listed = [name for name in listed if kind == "class" or name not in _BUILDERS]
             (classes if kind == "class" else functions).update(f"{module}.{name}" for name in listed)
             bare.update(listed if kind == "class" else ())
             # TensorFlow 2.11 and 2.12 wrote Keras' own optimizers so.

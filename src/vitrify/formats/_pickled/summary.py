@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from vitrify.formats import _facts
+from vitrify.formats._pickled import arrays
 from vitrify.pickles.inert import Call, Dict, Global, text
 
 if TYPE_CHECKING:
@@ -39,7 +41,26 @@ def of(found: Audit) -> dict[str, Any]:
         if isinstance(steps := attributes.get(name), list):
             told["steps"] = [_step(one) for one in steps[:_MAX_VALUES]]
             break
-    return told
+    return {**told, **_ports(found.root)}
+
+
+def _ports(root: Any) -> dict[str, Any]:
+    """Return what an estimator takes and the classes it knows; those of a pipeline stand in its first and last step."""
+    first, last = _end(root, 0), _end(root, -1)
+    names = arrays.values(first.get("feature_names_in_"))
+    classes = arrays.values(last.get("classes_"))
+    found = {"inputs": _facts.columns(names, first.get("n_features_in_")), "classes": classes}
+    return {key: value for key, value in found.items() if value}
+
+
+def _end(value: Any, side: int) -> dict[str, Any]:
+    """Return the attributes of an estimator, or of the step at one end of a pipeline, however deep."""
+    for _ in range(_MAX_DEPTH):
+        steps = _attributes(value).get("steps")
+        if type(steps) is not list or not steps or type(steps[side]) is not tuple or len(steps[side]) < 2:  # noqa: PLR2004 (name and step)
+            break
+        value = steps[side][1]
+    return _attributes(value)
 
 
 def _library(key: str) -> str:

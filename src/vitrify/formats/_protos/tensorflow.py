@@ -68,6 +68,7 @@ SCHEMA = Schema(
             "slices": "7 *Slice",
         },
         "Slice": {},
+        "Fingerprint": {"saved_model_checksum": "1 uint64", "uuid": "6 string"},
         "KerasMetadata": {"nodes": "1 *KerasNode"},
         "KerasNode": {"node_path": "3 string", "identifier": "4 string", "metadata": "5 string"},
     },

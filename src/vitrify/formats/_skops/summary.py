@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vitrify.core.errors import MalformedError
+from vitrify.formats import _facts
 from vitrify.reading import npy
 
 if TYPE_CHECKING:
@@ -16,24 +17,38 @@ if TYPE_CHECKING:
 
 _MAX_DEPTH = 4
 _MAX_VALUES = 100
+_SKLEARN = "scikit-learn"
 _STEPS = ("steps", "transformers", "estimators", "transformer_list")
 
 
 def of(root: Node, archive: Zip) -> dict[str, Any]:
-    """Return class, parameters, steps, number of features and classes, where the schema has them."""
-    attributes = _attributes(root)
+    """Return class, library, version, parameters, steps, inputs and classes, where the schema has them."""
+    attributes, first, last = _attributes(root), _end(root, 0), _end(root, -1)
     described: dict[str, Any] = {"class": root.dotted, "params": _params(root, 0)}
     for name in _STEPS:
         if name in attributes:
             described["steps"] = _steps(attributes[name])
             break
-    for name, key in (("_sklearn_version", "sklearn"), ("n_features_in_", "n_features")):
-        if name in attributes:
-            described[key] = _value(attributes[name], _MAX_DEPTH)
-    for name, key in (("feature_names_in_", "features"), ("classes_", "classes")):
-        if name in attributes:
-            described[key] = _array(attributes[name], archive)
+    if "_sklearn_version" in attributes:
+        described["library"] = _SKLEARN
+        described["versions"] = {_SKLEARN: _value(attributes["_sklearn_version"], _MAX_DEPTH)}
+    names = _array(first["feature_names_in_"], archive) if "feature_names_in_" in first else None
+    count = _value(first["n_features_in_"], _MAX_DEPTH) if "n_features_in_" in first else None
+    if inputs := _facts.columns(names if isinstance(names, list) else None, count):
+        described["inputs"] = inputs
+    if "classes_" in last:
+        described["classes"] = _array(last["classes_"], archive)
     return described
+
+
+def _end(node: Node, side: int) -> dict[str, Node]:
+    """Return the attributes of an estimator, or of the step at one end of a pipeline, however deep."""
+    for _ in range(_MAX_DEPTH):
+        steps = _attributes(node).get("steps")
+        if steps is None or not steps.children or len(steps.children[side].children) < 2:  # noqa: PLR2004 (name and step)
+            break
+        node = steps.children[side].children[1]
+    return _attributes(node)
 
 
 def _attributes(node: Node) -> dict[str, Node]:

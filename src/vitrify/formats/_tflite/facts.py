@@ -104,7 +104,7 @@ def _quantisation(model: Model) -> dict[str, Any]:
     else:
         scheme = "dynamic range" if scaled else "half precision weights"
     per_channel = sum(len(tensor.quantisation.scales) > 1 for tensor in scaled if tensor.quantisation)
-    types = _facts.counts(tensor.type for tensor in scaled)
+    types = _facts.counts(_facts.element(tensor.type) for tensor in scaled)
     return {"scheme": scheme, "tensors": len(scaled), "per_channel": per_channel, "types": types}
 
 

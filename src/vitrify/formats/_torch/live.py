@@ -45,7 +45,7 @@ def load(checkpoint: Checkpoint, allow: Allow, *, where: str) -> Any:
     for found in checkpoint.findings:
         if found.rule != "untrusted-global":
             refuse(found.place, found.message, remedy=found.remedy)
-    if checkpoint.facts["byteorder"] != "little":
+    if checkpoint.facts["byte_order"] != "little":
         refuse(where, "of big-endian numbers, which are not read here", remedy="load and save it on a usual machine")
     return load_pickle(checkpoint.pickle, where=where, allow=allow, dialect=LiveDialect(checkpoint, where=where))
 

@@ -69,7 +69,7 @@ def _zip(archive: Zip, where: str) -> Checkpoint:
     place = f"{where}: {names[0]}"
     pickle, dialect = archive.read(names[0]), TorchDialect(where=place)
     audited = audit(pickle, where=place, dialect=dialect)
-    facts = {"byteorder": order.decode(), "versions": {key: note for key, note in notes.items() if note}}
+    facts = {"byte_order": order.decode(), "versions": {key: note for key, note in notes.items() if note}}
     found = (*archive.findings(), *audited.findings)
     data = _Members(archive, f"{root}data/")
     return assemble("zip", pickle, dialect, audited, where=place, findings=found, data=data, facts=facts)
@@ -118,7 +118,7 @@ def _legacy(view: memoryview, where: str) -> Checkpoint:
         extra = Finding(place=where, message=message, rule="trailing-bytes", remedy="get the file again")
         stream.findings.append(extra)
     order = "big" if little is False else "little"
-    facts = {"byteorder": order, "versions": {"torch_file": str(_PROTOCOL)}}
+    facts = {"byte_order": order, "versions": {"torch_file": str(_PROTOCOL)}}
     return assemble("legacy", pickle, dialect, audited, where=where, findings=stream.findings, data=data, facts=facts)
 
 

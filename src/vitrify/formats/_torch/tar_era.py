@@ -80,7 +80,7 @@ def read(archive: Tar, where: str) -> Checkpoint:
     audited = audit(pickle, where=place, dialect=dialect)
     system = audit(archive.read("sys_info"), where=f"{where}: sys_info")
     findings = (*archive.findings(), *system.findings, *storages.findings, *tensors.findings, *audited.findings)
-    facts = {"byteorder": "little", "versions": {}}
+    facts = {"byte_order": "little", "versions": {}}
     return assemble("tar", pickle, dialect, audited, where=place, findings=findings, data=data, facts=facts)
 
 

@@ -1,0 +1,101 @@
+"""What a pickle may use of NumPy and SciPy: functions that compute on arrays, and objects that hold some."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_DISPATCHED = ("numpy", "numpy.linalg", "numpy.fft")
+_NOT_PURE = frozenset(
+    {
+        *("save", "savetxt", "savez", "savez_compressed"),  # write files
+        *("apply_along_axis", "apply_over_axes", "piecewise", "array2string"),  # call what they are given
+        *("copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"),  # change what they are given
+    }
+)
+_FUNCTION_MODULES = ("scipy.spatial.distance", "scipy.special._logsumexp")
+_STATISTICS = (
+    *("gmean", "hmean", "iqr", "kurtosis", "pearsonr", "rankdata", "sem", "skew", "spearmanr", "trim_mean", "tmean"),
+    *("variation", "zscore"),
+)
+_MORE = frozenset({"numpy.eye", "numpy.identity", "numpy.linspace", "numpy.tri"})
+
+_POLYNOMIALS = {
+    "chebyshev": "Chebyshev",
+    "hermite": "Hermite",
+    "hermite_e": "HermiteE",
+    "laguerre": "Laguerre",
+    "legendre": "Legendre",
+    "polynomial": "Polynomial",
+}
+VECTORIZE = "numpy.vectorize"
+"""Calls a function for each item, which its state names: :func:`vitrify.pickles.arguments.state_problem` looks at it."""
+
+STATES = frozenset(
+    {
+        VECTORIZE,
+        "numpy.poly1d",
+        *(f"numpy.polynomial.{module}.{name}" for module, name in _POLYNOMIALS.items()),
+        "scipy.interpolate._interpolate.interp1d",
+        "scipy.optimize._constraints.Bounds",
+        "scipy.optimize._constraints.LinearConstraint",
+        "scipy.optimize._optimize.OptimizeResult",
+        "scipy.optimize._zeros_py.RootResults",
+        "scipy.stats._kde.gaussian_kde",
+    }
+)
+CALLS = frozenset({"numpy.ma.core.MaskedConstant", "numpy.linalg.LinAlgError"})
+TYPES = frozenset({"numpy.char.chararray", "numpy.linalg.LinAlgError", "scipy.interpolate._interpolate.interp1d"})
+_RESULTS = ("scipy.stats._stats_py", "scipy.stats._morestats", "scipy.stats._mannwhitneyu", "scipy.stats.contingency")
+_DISTRIBUTIONS = ("scipy.stats._continuous_distns", "scipy.stats._discrete_distns", "scipy.stats._levy_stable")
+
+
+def functions() -> Iterator[str]:
+    """Functions that compute on arrays."""
+    import numpy as np
+
+    for home in _DISPATCHED:
+        for name, value in vars(importlib.import_module(home)).items():
+            if type(value) is type(np.mean) and name not in _NOT_PURE:
+                yield f"{value.__module__}.{name}"
+    for home in _FUNCTION_MODULES:
+        module = importlib.import_module(home)
+        for name, _ in inspect.getmembers(module, inspect.isfunction):
+            if getattr(module, name).__module__ == home and not name.startswith("_"):
+                yield f"{home}.{name}"
+    yield from (f"scipy.stats._stats_py.{name}" for name in _STATISTICS)
+    yield from _MORE
+
+
+def results() -> Iterator[str]:
+    """What tests of statistics return: tuples with names."""
+    for home in _RESULTS:
+        for name, value in vars(importlib.import_module(home)).items():
+            if isinstance(value, type) and issubclass(value, tuple) and value.__module__ == home:
+                yield f"{home}.{name}"
+
+
+def methods() -> Iterator[str]:
+    """Methods that stand in the states of these objects."""
+    for name, _ in inspect.getmembers(importlib.import_module("scipy.interpolate").interp1d, inspect.isfunction):
+        if name.startswith("_call_"):
+            yield f"scipy.interpolate._interpolate.interp1d.{name}"
+    yield from (f"{name}._entropy" for name in distributions() if ".rv_" not in name)
+
+
+def distributions() -> Iterator[str]:
+    """Distributions that :mod:`vitrify.pickles.distributions` can make again."""
+    from scipy.stats import rv_continuous, rv_discrete
+
+    for home in _DISTRIBUTIONS:
+        for name, value in vars(importlib.import_module(home)).items():
+            if isinstance(value, type) and issubclass(value, rv_continuous | rv_discrete) and value.__module__ == home:
+                if value.__init__ in {rv_continuous.__init__, rv_discrete.__init__}:
+                    yield f"{home}.{name}"
+
+
+FROZEN = frozenset(f"scipy.stats._distn_infrastructure.rv_{kind}_frozen" for kind in ("continuous", "discrete"))

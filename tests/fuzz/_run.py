@@ -1,0 +1,172 @@
+"""How every fuzz target is run: honest files, changed at random, looked at, with an eye on time and memory.
+
+A target is a module of this folder with three functions:
+
+* ``seeds()`` returns honest cases;
+* ``change(case, honest, chance)`` returns a case made from one of them (``honest`` are all of them);
+* ``check(case)`` looks at one, says whether anything accepted it, and raises whatever should not have been.
+
+An input depends on nothing but the seed and its own number, so that one that kills the process can be made again.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import random
+import signal
+import threading
+import time
+import traceback
+import warnings
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+SECONDS = 2.0
+"""Of processor time, that one input of up to a MiB may take, and each further MiB as much."""
+MEMORY = 64 << 20
+"""Bytes over its own size that one input may take."""
+HANG = 30
+"""Seconds of processor time after which an input is given up."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Files as bytes by name, and what they were before they were changed: mostly the name of a format."""
+
+    kind: str
+    files: dict[str, bytes]
+
+    @property
+    def size(self):
+        return sum(map(len, self.files.values()))
+
+    @property
+    def entry(self):
+        """What a stranger's file is looked at with."""
+        return {"file": next(iter(self.files))} if len(self.files) == 1 else {}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What one look at a case took, and what was wrong: text, empty for nothing."""
+
+    accepted: bool
+    problem: str
+    seconds: float
+    memory: int
+
+
+@dataclass
+class Outcome:
+    """What a run did.
+
+    Attributes:
+        inputs, accepted, kinds: How many there were, and of each kind.
+        seconds: Processor time of all.
+        slowest, largest: Seconds and bytes of the input that took most.
+        failures: The first case of each kind of failure, by what tells it from others, with its problem.
+    """
+
+    inputs: int = 0
+    accepted: int = 0
+    seconds: float = 0.0
+    slowest: float = 0.0
+    largest: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    failures: dict[str, tuple[Case, str]] = field(default_factory=dict)
+
+    def add(self, case, trial):
+        self.inputs += 1
+        self.accepted += trial.accepted
+        self.kinds[case.kind] += 1
+        self.seconds += trial.seconds
+        self.slowest, self.largest = max(self.slowest, trial.seconds), max(self.largest, trial.memory)
+        if trial.problem:
+            lines = [line.strip() for line in trial.problem.splitlines() if line.startswith("  File")]
+            told = " ".join(lines[-1:]) + trial.problem.splitlines()[-1][:40]
+            self.failures.setdefault(told if lines else f"{case.kind}: {trial.problem[:20]}", (case, trial.problem))
+
+    def __str__(self):
+        return "\n".join(f"{case.kind}: {problem}" for case, problem in self.failures.values())
+
+
+class HangError(BaseException):
+    """An input that takes far too long; nothing that is looked at catches it."""
+
+
+def run(target, seconds, seed, told=lambda number: None):
+    """Fuzz for so long and return what happened; ``told`` hears the number of each input before it is looked at."""
+    honest, outcome = target.seeds(), Outcome()
+    for case in honest:  # which imports and warms up all that an input would else be blamed for
+        trial = attempt(target, case)
+        if trial.problem and "took" not in trial.problem:
+            outcome.add(case, trial)
+    end = time.monotonic() + seconds
+    for number in itertools.count():
+        if time.monotonic() > end:
+            return outcome
+        told(number)
+        case = make(target, honest, seed, number)
+        trial = attempt(target, case)
+        if "took" in trial.problem:  # by mistake: something was imported, another process was in the way
+            gc.collect()
+            trial = attempt(target, case)
+        outcome.add(case, trial)
+    return outcome
+
+
+def make(target, honest, seed, number):
+    """Return one input of a run."""
+    chance = random.Random(f"{seed} {number}")
+    return target.change(chance.choice(honest), honest, chance)
+
+
+def attempt(target, case):
+    """Look at a case once, and measure it."""
+    problem, accepted = "", False
+    before, began = _memory(reset=True), time.process_time()
+    with warnings.catch_warnings(), _given_up():
+        warnings.simplefilter("ignore")  # libraries warn about what a changed file may well say
+        try:
+            accepted = bool(target.check(case))
+        except (Exception, HangError):  # what a fuzzer is for
+            problem = traceback.format_exc()
+    took, memory = time.process_time() - began, _memory() - before
+    if not problem and took > SECONDS * max(1, case.size / (1 << 20)):
+        problem = f"took {took:.1f} s"
+    if not problem and memory > MEMORY + case.size:
+        problem = f"took {memory >> 20} MiB for {case.size} bytes"
+    return Trial(accepted, problem, took, memory)
+
+
+@contextmanager
+def _given_up():
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(*_):
+        raise HangError
+
+    former = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, HANG)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, former)
+
+
+def _memory(*, reset=False):
+    """Return the bytes that this process holds, or has held at most since the last reset; 0 where no system tells."""
+    try:
+        if reset:
+            Path("/proc/self/clear_refs").write_bytes(b"5")
+        status = Path("/proc/self/status").read_bytes()
+    except OSError:
+        return 0
+    mark = b"VmRSS:" if reset else b"VmHWM:"
+    return int(status.partition(mark)[2].split(maxsplit=1)[0]) << 10
