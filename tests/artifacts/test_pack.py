@@ -190,3 +190,22 @@ def test_a_hostile_file_is_not_packed_whatever_is_allowed(file):
     file.write_bytes(gguf_file() + pickle.dumps(os.system))
     with pytest.raises((CheckFailedError, UntrustedCodeError), match="because of what its scan found"):
         vitrify.pack(file, "m", allow=["os.system"])
+
+
+def test_a_name_that_cannot_be_is_refused_before_the_file_is_looked_at(tmp_path):
+    with pytest.raises(UsageError, match="not a valid artifact name"):
+        vitrify.pack(tmp_path / "absent", "a--b")
+
+
+def test_another_format_is_for_pickles_and_refused_for_what_is_kept_as_it_is(file):
+    onnx.save(graph(), file)
+    with pytest.raises(UsageError, match="is an? onnx file and is kept as one") as caught:
+        vitrify.pack(file, "m", to="skops")
+    assert "vitrify convert NAME --to skops" in caught.value.remedy
+
+
+@pytest.mark.parametrize(("example", "why"), [(None, "arrays, not how to predict"), (X, "arrays, not how to predict")])
+def test_the_note_says_why_there_is_no_signature_with_and_without_an_example(file, example, why):
+    save_file({"w": X}, file)
+    (note,) = vitrify.pack(file, "w", example=example).document.notes
+    assert why in note

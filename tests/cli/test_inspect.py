@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import tarfile
 
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
 from safetensors.numpy import save_file
+from samples import directories
 
+from vitrify import stores
+from vitrify.artifacts.pack import pack
 from vitrify.cli import main
 from vitrify.cli._about import show_about
 
@@ -140,3 +146,110 @@ def test_a_file_of_two_formats_is_shown_as_both_with_a_warning(run, tmp_path, mo
     assert "several things at once: one and two" in err
     assert out.count("producer") == 2
     assert json.loads(run(tmp_path / "x", "--json")[1])["formats"] == list(told)
+
+
+def test_nested_facts_are_words_and_not_python(capsys):
+    show_about(
+        {
+            "format": "x",
+            "quantisation": {"types": {"int8": 4}, "operators": ["Q", "DQ"]},
+            "graphs": [{"name": "main", "operators": 4}],
+            "params": {"steps": [["scale", {"class": "Scaler", "params": {"copy": True}}], ["fit", {"class": "Fit"}]]},
+            "metrics": [["mse", None]],
+        }
+    )
+    out = capsys.readouterr().out
+    for text in (
+        "types (int8 4), operators [Q, DQ]",
+        "graphs.name",
+        "steps.scale.params.copy",
+        "steps.fit.class",
+        "[mse, ?]",
+    ):
+        assert text in out
+    assert "'" not in out
+    assert "{" not in out
+
+
+def test_a_pipe_gets_no_blanks_behind_the_words(run, weights):
+    out = run(weights)[1]
+    assert all(line == line.rstrip() for line in out.splitlines())
+
+
+def test_what_a_file_does_not_say_has_no_key(run, tmp_path):
+    node = helper.make_node("Relu", ["x"], ["y"])
+    graph = helper.make_graph([node], "g", [helper.make_empty_tensor_value_info("x")], [])
+    (tmp_path / "m.onnx").write_bytes(helper.make_model(graph).SerializeToString())
+    told = json.loads(run(tmp_path / "m.onnx", "--json")[1])
+    assert not [key for key, value in told.items() if value in (None, "", [], {})]
+
+
+def test_the_format_can_be_named(run, weights):
+    assert run(weights, "--format", "safetensors")[0] == 0
+    code, _, err = run(weights, "--format", "pickle")
+    assert code == 7
+    assert "not a whole pickle" in err
+    code, _, err = run(weights, "--format", "nope")
+    assert code == 2
+    assert "no format is called 'nope'" in err
+
+
+@pytest.mark.parametrize("name", ["absent", "absent.onnx", "./absent", "absent.tar"])
+def test_what_is_neither_a_file_nor_an_artifact_is_said_to_be_neither(run, name):
+    code, _, err = run(name)
+    assert code == 3
+    assert f"there is no file '{name}'" in err
+
+
+def test_a_folder_that_is_no_model_says_what_it_holds_and_what_to_do(run, tmp_path):
+    for name in ("a.bin", "b.bin"):
+        (tmp_path / name).write_bytes(b"\x00\x01")
+    code, _, err = run(tmp_path)
+    assert code == 8
+    assert "a folder of 2 files (a.bin, b.bin)" in err
+    assert "vitrify scan" in err
+
+
+def test_a_pipe_is_said_to_be_no_file(run, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for name in ("pipe", "link"):
+        code, _, err = run(tmp_path / name)
+        assert code == 2
+        assert "a file or a folder was expected" in err
+
+
+def test_a_stranger_s_tar_file_and_layout_are_shown_as_what_they_are(run, tmp_path):
+    with tarfile.open(tmp_path / "some.tar", "w") as tar:
+        tar.addfile(tarfile.TarInfo("a.txt"))
+    assert json.loads(run(tmp_path / "some.tar", "--json")[1])["format"] == "tar"
+    layout = directories.SAMPLES["modelpack/layout"](tmp_path)
+    told = json.loads(run(layout, "--json")[1])
+    assert told["format"] == "modelpack"
+
+
+def test_an_export_and_a_store_of_ours_are_artifacts_whatever_they_are_called(run, weights, tmp_path, monkeypatch):
+    artifact = pack(weights, "w")
+    stores.export(artifact.store, artifact.digest, tmp_path / "w.bin")
+    assert json.loads(run(tmp_path / "w.bin", "--json")[1])["digest"] == str(artifact.digest)
+    monkeypatch.chdir(artifact.store.root.parent)
+    assert json.loads(run(artifact.store.root.name, "--json")[1])["digest"] == str(artifact.digest)
+
+
+def test_a_mistake_on_the_command_line_is_json_too(run):
+    code, out, err = run("--json", "--nope")
+    assert (code, out) == (2, "")
+    told = json.loads(err)
+    assert told["error"] == "UsageError"
+    assert "--nope" in told["message"]
+    assert told["remedy"] == "vitrify inspect --help"
+
+
+def test_a_file_that_cannot_be_read_is_an_error_without_a_traceback(run, weights, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(errno.EACCES, "Permission denied", str(weights))
+
+    monkeypatch.setattr("vitrify.reading.files.LocalFiles.map", refuse)
+    code, _, err = run(weights)
+    assert code == 5
+    assert err.splitlines() == [f"error: {weights}: Permission denied", "-> check the path and its rights"]

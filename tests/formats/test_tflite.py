@@ -164,7 +164,7 @@ def test_a_zip_behind_the_model_that_is_not_honest_is_found():
 
 def test_bytes_that_nothing_leads_to_are_found():
     assert rules(made("basic-pitch") + bytes(100)) == {}
-    assert rules(made("basic-pitch") + bytes(1 << 17)) == {("hidden-bytes", ""): "found"}
+    assert rules(made("basic-pitch") + b"payload") == {("hidden-bytes", ""): "found"}
 
 
 def test_what_a_model_points_to_that_is_not_there_is_refused(library):

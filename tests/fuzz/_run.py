@@ -51,12 +51,23 @@ class Case:
 
 @dataclass(frozen=True)
 class Trial:
-    """What one look at a case took, and what was wrong: text, empty for nothing."""
+    """What one look at a case took, and what was wrong.
+
+    Attributes:
+        what: Tells one kind of failure from another: an error and where it was raised, or what there was too much of.
+        problem: The same at length; empty for nothing.
+    """
 
     accepted: bool
-    problem: str
     seconds: float
     memory: int
+    what: str = ""
+    problem: str = ""
+
+    @property
+    def costly(self):
+        """Whether nothing was wrong but time or memory, which another look may need less of."""
+        return self.what in ("time", "memory")
 
 
 @dataclass
@@ -85,9 +96,7 @@ class Outcome:
         self.seconds += trial.seconds
         self.slowest, self.largest = max(self.slowest, trial.seconds), max(self.largest, trial.memory)
         if trial.problem:
-            lines = [line.strip() for line in trial.problem.splitlines() if line.startswith("  File")]
-            told = " ".join(lines[-1:]) + trial.problem.splitlines()[-1][:40]
-            self.failures.setdefault(told if lines else f"{case.kind}: {trial.problem[:20]}", (case, trial.problem))
+            self.failures.setdefault(f"{case.kind if trial.costly else ''} {trial.what}", (case, trial.problem))
 
     def __str__(self):
         return "\n".join(f"{case.kind}: {problem}" for case, problem in self.failures.values())
@@ -102,7 +111,7 @@ def run(target, seconds, seed, told=lambda number: None):
     honest, outcome = target.seeds(), Outcome()
     for case in honest:  # which imports and warms up all that an input would else be blamed for
         trial = attempt(target, case)
-        if trial.problem and "took" not in trial.problem:
+        if trial.what and not trial.costly:
             outcome.add(case, trial)
     end = time.monotonic() + seconds
     for number in itertools.count():
@@ -111,7 +120,7 @@ def run(target, seconds, seed, told=lambda number: None):
         told(number)
         case = make(target, honest, seed, number)
         trial = attempt(target, case)
-        if "took" in trial.problem:  # by mistake: something was imported, another process was in the way
+        if trial.costly:  # by mistake: something was imported, another process was in the way
             gc.collect()
             trial = attempt(target, case)
         outcome.add(case, trial)
@@ -126,20 +135,22 @@ def make(target, honest, seed, number):
 
 def attempt(target, case):
     """Look at a case once, and measure it."""
-    problem, accepted = "", False
+    accepted, what, problem = False, "", ""
     before, began = _memory(reset=True), time.process_time()
     with warnings.catch_warnings(), _given_up():
         warnings.simplefilter("ignore")  # libraries warn about what a changed file may well say
         try:
             accepted = bool(target.check(case))
-        except (Exception, HangError):  # what a fuzzer is for
+        except (Exception, HangError) as error:  # noqa: BLE001 (what a fuzzer is for)
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            what = f"{type(error).__name__} at {last.filename}:{last.lineno}"
             problem = traceback.format_exc()
     took, memory = time.process_time() - began, _memory() - before
-    if not problem and took > SECONDS * max(1, case.size / (1 << 20)):
-        problem = f"took {took:.1f} s"
-    if not problem and memory > MEMORY + case.size:
-        problem = f"took {memory >> 20} MiB for {case.size} bytes"
-    return Trial(accepted, problem, took, memory)
+    if not what and took > SECONDS * max(1, case.size / (1 << 20)):
+        what, problem = "time", f"took {took:.1f} s"
+    if not what and memory > MEMORY + case.size:
+        what, problem = "memory", f"took {memory >> 20} MiB for {case.size} bytes"
+    return Trial(accepted, took, memory, what, problem)
 
 
 @contextmanager

@@ -32,6 +32,18 @@ MISUSED = {
     "a pattern longer than any": b"cre\n_compile\n(V" + b"a" * 5000 + b"\nI0\ntR.",
     "a fraction with an exponent": b"cfractions\nFraction\n(U\x091e9999999tR.",
     "a base that is no base": b"ccopyreg\n_reconstructor\n(cuuid\nUUID\ncbuiltins\nlen\nNtR.",
+    "an array of as many as it is told": b"carray\narray\n(U\x01dL99999999L\ntR.",
+    "an array of a range": b"carray\narray\n(U\x01dcbuiltins\nrange\n(I9\ntRtR.",
+    "an array of another class": b"carray\n_array_reconstructor\n(cbuiltins\nlist\nU\x01dI16\nU\x00tR.",
+    "an enumeration that is made": b"chttp\nHTTPStatus\n(U\x01a](U\x01bU\x01cetR.",
+    "a member by what is no value": b"cre\nRegexFlag\n(]tR.",
+    "a number missing with a value": b"cnumpy.ma.core\nMaskedConstant\n(I1\ntR.",
+    "a function for each item that was made": (
+        b"cnumpy\nvectorize\n)\x81}(U\x06pyfunccoperator\nitemgetter\n(I1\ntRub."
+    ),
+    "a function for each item with one behind it": (
+        b"cnumpy\nvectorize\n)\x81}(U\x06pyfunccmath\nsqrt\nU\x06_ufunc}U\x01acmath\nsqrt\nsub."
+    ),
     "a zone that is no text": b"czoneinfo\nZoneInfo\n(]tR.",
 }
 

@@ -75,6 +75,13 @@ TYPES = {
     "a field before it": dtype((3, "|", None, ("a",), {"a": (FLOAT, -8)}, 8, 1, 0)),
     "an object that its flags deny": dtype((3, "|", None, ("a",), FIELDS, 8, 1, 0)),
     "a part larger than it": dtype((3, "|", (FLOAT, (100,)), None, None, 8, 1, 0)),
+    "fields that are a number, told as NumPy's first release did": dtype((3, "<", 20046, -1, -1, 0), "f8"),
+    "fields that are a number": dtype((3, "|", None, ("a",), 20046, 8, 1, 0)),
+    "a field that is a number": dtype((3, "|", None, ("a",), {"a": 20046}, 8, 1, 0)),
+    "fields of a number": dtype((3, "<", None, ("a",), {"a": (np.dtype("u1"), 0)}, -1, -1, 0), "f8"),
+    "a part that is a number": dtype((3, "|", (20046, 1), None, None, 8, 1, 0)),
+    "an alignment of zero": dtype((3, "|", None, ("a",), {"a": (FLOAT, 0)}, 8, 0, 0)),
+    "notes that are a number": dtype((4, "<", None, None, None, -1, -1, 0, 20046), "f8"),
     "fields without names": dtype((3, "|", None, None, FIELDS, 8, 1, 0)),
 }
 GENERATORS = {

@@ -25,7 +25,7 @@ def test_the_list_is_sorted_plain_and_says_a_use_for_every_name(table):
         module, attribute = name.split(" ")
         assert attribute.isidentifier()
         assert all(part.isidentifier() for part in module.split("."))
-        assert set(letters) <= set("scrSCR")
+        assert set(letters) <= set("scrSCRM")
         assert letters
 
 

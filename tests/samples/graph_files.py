@@ -227,6 +227,7 @@ SAMPLES = {
     "tflite/quantised": _file("model.tflite", lambda: written(TFLITE)["quantised"]),
     "tflite/signatures": _file("model.tflite", lambda: written(TFLITE)["signatures"]),
     "tflite/flex": _file("model.tflite", lambda: written(TFLITE)["flex"]),
+    "tflite/with-files": _file("model.tflite", with_files),
     "ort/branch": _file("model.ort", ort),
     "stablehlo/bytecode": _file("model.mlirbc", lambda: written(JAX)["bytecode"]),
     "stablehlo/old": _file("model.mlirbc", lambda: written(JAX)["old"]),

@@ -70,15 +70,14 @@ def pack(
         UntrustedCodeError: It needs a name that is not in ``allow``.
         CheckFailedError: The scan found something that is not a matter of names.
     """
+    if name:
+        reference.name(name)  # before the work, not after it
     files = files_at(Path(path))
     one = identify_one(files, where=str(path), name=format)
-    if one.row.generic and not format:
-        msg = f"{path} is a {one.row.name} file, which says nothing about a model"
-        remedy = f"name the model in it, or seal it all the same with format={one.row.name!r}, or --format"
-        raise UnsupportedModelError(msg, remedy=remedy)
+    _require_meant(one.row, str(path), named=bool(format), to=to)
     report = scan_files(files, left_out=files.left_out)
     names = _admit(report, Allow.of(allow), str(path))
-    why = NO_EXAMPLE
+    why = _why_as_it_is(one.row, example)
     if _is_read(one.row, example):
         model = one.row.load().read(one.files, one.entry, Allow.of(allow))
         kept = to if one.row.transient else one.row.name
@@ -92,8 +91,35 @@ def pack(
             if example is not None or to:
                 raise
             why = error.message.partition("\n")[0]
-    notes = [f"sealed as it is, without a signature: it can be read and exported, not asked for predictions ({why})"]
+    notes = [
+        f"sealed as it is, without a signature: it can be inspected and exported, not asked for predictions ({why})"
+    ]
     return _seal_as_it_is(one, report, names, notes, name=name, description=description, store=store)
+
+
+def _require_meant(row: Row, where: str, *, named: bool, to: str | None) -> None:
+    """Refuse what the call cannot mean: a file that says nothing about a model, another format for what is kept.
+
+    Raises:
+        UnsupportedModelError: The format is not of models, and the user did not name it.
+        UsageError: A target was named for a file that is no pickle.
+    """
+    if row.generic and not named:
+        msg = f"{where} is a {row.name} file, which says nothing about a model"
+        remedy = f"name the model in it, or seal it all the same with format={row.name!r}, or --format"
+        raise UnsupportedModelError(msg, remedy=remedy)
+    if to and not row.transient:
+        msg = f"{where} is a {row.name} file and is kept as one; to={to!r} is for the model in a pickle"
+        raise UsageError(msg, remedy=f"pack it without, then: vitrify convert NAME --to {to}")
+
+
+def _why_as_it_is(row: Row, example: Any) -> str:
+    """Return why there is no signature; an example makes one only where Vitrify runs the model."""
+    if not isinstance(row.look(), Live):
+        return f"{row.name} files are looked at here, not loaded"
+    if catalog().runtime_of(row.name) is None:
+        return f"{row.name} files hold arrays, not how to predict"
+    return NO_EXAMPLE if example is None else ""
 
 
 def _admit(report: Report, allow: Allow, where: str) -> tuple[str, ...]:

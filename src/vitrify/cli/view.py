@@ -101,7 +101,7 @@ def _netron(one: Identity) -> None:
     from vitrify.core.errors import MissingDependencyError
 
     try:
-        import netron  # type: ignore[import-not-found]
+        import netron
     except ImportError as error:
         msg = "Netron is not installed"
         raise MissingDependencyError(msg, remedy="pip install 'vitrify[view]'") from error

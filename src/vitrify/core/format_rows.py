@@ -84,7 +84,8 @@ FORMATS: tuple[Row, ...] = (
         requires=("torch",),
         suffixes=(".pt", ".pth", ".bin", ".ckpt"),
         transient=True,
-        summary="PyTorch checkpoints and state dicts as torch.save writes them; read, not written",
+        read_only=True,
+        summary="PyTorch checkpoints and state dicts as torch.save writes them",
         specification="https://docs.pytorch.org/docs/stable/notes/serialization.html",
     ),
     Row(
@@ -173,6 +174,7 @@ FORMATS: tuple[Row, ...] = (
         kind="format",
         name="tflite",
         target="vitrify.formats.tflite:TFLite",
+        appended=True,
         suffixes=(".tflite",),
         magic=((4, b"TFL3"),),
         summary="TFLite (LiteRT) graph, with files behind it",
@@ -344,6 +346,14 @@ FORMATS: tuple[Row, ...] = (
         suffixes=(".weights.h5", ".h5"),
         summary="Keras model or weights in one HDF5 file",
         specification="https://keras.io/guides/serialization_and_saving/",
+    ),
+    Row(
+        kind="format",
+        name="graph-text",
+        target="vitrify.formats.graph_text:GraphText",
+        suffixes=(".pbtxt",),
+        summary="TensorFlow graph or SavedModel as text: its operators alone are looked at",
+        specification="https://protobuf.dev/reference/protobuf/textformat-spec/",
     ),
     Row(
         kind="format",

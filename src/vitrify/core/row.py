@@ -35,11 +35,14 @@ class Row:
         formats: Formats that it opens (runtimes).
         specification: Where the format is written down (formats).
         transient: Whether its files are read into a live model, which is kept in its own format: a pickle (formats).
+        read_only: Whether its files are read into a live model and no model is written as one (formats).
         generic: Whether it says nothing about a model: a zip file, plain text. Others are asked first (formats).
         magic: Offsets and the bytes that stand there, of which every such file has one; none where that cannot be said.
             A file without them is not asked about, so that looking costs no import (formats).
         anywhere: Whether it is looked for in each file that a folder's format takes for its own, too: some loader may
             take the file for this (formats).
+        appended: Whether its files may have a zip file of their own behind them, for which it answers; behind any other
+            file one is a second meaning of the same bytes (formats).
         folder: Whether it is always several files in a folder, so that a single file is not asked about (formats).
         summary: One line for people.
     """
@@ -58,9 +61,11 @@ class Row:
     formats: tuple[str, ...] = ()
     specification: str = ""
     transient: bool = False
+    read_only: bool = False
     generic: bool = False
     magic: tuple[tuple[int, bytes], ...] = ()
     anywhere: bool = False
+    appended: bool = False
     folder: bool = False
     summary: str = ""
 

@@ -11,6 +11,9 @@ be installed. A format that is written from a live model and read into one is al
     written = format.write(model, sink, example)  # names in ``written.names`` have to be allowed when it is read
     model = format.read(files, written.entry, Allow.of(written.names))
 
+A format of directories answers for each file that its ``hazards`` opens (:meth:`.Files.map`, ``read`` or ``path``);
+the others are scanned one by one, as what they are. So it opens those whose bytes it has judged, and no others.
+
 Every reader checks lengths, depths and indices before it uses them, and raises nothing but the errors of
 :mod:`vitrify.core.errors`. Every writer lists all that it cannot keep at once, and gives the same bytes for the
 same model.

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _NAMED = re.compile(
-    r"[A-Za-z0-9][\w.-]*\s*(?:\[[\w.,\s-]*\])?\s*\(?(?:\s*(?:[<>=!~]=?=?|,)\s*[\w.*+!-]+)*\s*\)?\s*(?:;[^:]*)?"
-    r"(?:\s*--hash=\w+:\w+)*",
+    r"[A-Za-z0-9][\w.-]*+\s*+(?:\[[\w.,\s-]*+\])?\s*+\(?(?:\s*+(?:[<>=!~]=?=?|,)\s*+[\w.*+!-]++)*+\s*+\)?\s*+(?:;[^:]*)?"
+    r"(?:\s*+--hash=\w+:\w++)*+",
     re.ASCII,
 )
 _OTHER_LIST = re.compile(r"(?:-[rc]|--requirement|--constraint)[\s=]*([\w-][\w.-]*)", re.ASCII)

@@ -80,7 +80,7 @@ _LEADING_OUT = _words(
 _STEPS = 40
 """Names that a value may go through, one after another."""
 _DUNDER = re.compile(r"__\w+__")
-_FIELD = re.compile(r"\{[^{}]*[.\[_][^{}]*\}")
+_FIELD = re.compile(r"\{[^{}.\[_]*+[.\[_][^{}]*+\}")
 """A replacement field of ``format`` that looks into its value."""
 
 Flow = tuple[frozenset[str], Expression]

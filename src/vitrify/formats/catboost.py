@@ -13,7 +13,7 @@ import msgspec
 
 from vitrify.core.errors import MalformedError, ModelError
 from vitrify.core.protocols import Written
-from vitrify.formats import _facts, _native_file
+from vitrify.formats import _facts, _native_file, _tail
 from vitrify.formats._boosters.wrapper import Wrapper
 from vitrify.reading.files import head
 
@@ -89,6 +89,14 @@ class CatBoost:
         _WRAPPER.read(files)
         if isinstance(objective, str) and objective.startswith(_CUSTOM):
             yield _native_file.custom_objective(name, objective, "CatBoost")
+        if (end := _parse(files, name).end) is not None:
+            yield from _tail.hidden(files.map(name), end, name)
+
+    def parts(self, files: Files, entry: Mapping[str, Any]) -> Iterator[tuple[str, Files]]:
+        """Yield what stands behind the model, where that is known."""
+        name = _native_file.find(files, entry, _SUFFIXES)
+        end = _parse(files, name).end
+        yield from () if end is None else _tail.parts(files.map(name), end)
 
     def write(self, model: Any, sink: Sink, example: Example | None) -> Written:
         """Write the model and its wrapper.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from vitrify.formats import _tail
 from vitrify.reading.files import head, only
 from vitrify.reading.malformed import refuse
 
@@ -81,6 +82,12 @@ class JaxExport:
             message = f"has values of the class {kind!r:.100}: reading it calls what is registered for that name"
             remedy = "find out what is registered; allow it by its exact name if it is yours"
             yield Finding(place=name, message=message, rule="custom-class", subject=kind, remedy=remedy)
+        yield from _tail.hidden(files.map(name), one.end, name)
+
+    def parts(self, files: Files, entry: Mapping[str, Any]) -> Iterator[tuple[str, Files]]:
+        """Yield what stands behind the function."""
+        name, one = _parse(files, entry)
+        return _tail.parts(files.map(name), one.end)
 
     def graph(self, files: Files, entry: Mapping[str, Any]) -> Graph:
         """Return the module's main function.

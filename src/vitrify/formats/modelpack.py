@@ -107,7 +107,7 @@ def _model(config: dict[str, Any]) -> dict[str, Any]:
             "model_format": model.get("format"),
             "size": model.get("paramSize"),
             "stored_precision": model.get("precision"),
-            "quantisation": model.get("quantization"),
+            "quantisation": said({"scheme": model.get("quantization")}),
         }
     )
 

@@ -66,7 +66,11 @@ class Orbax:
                 "leaves": {path: kind for name in trees for path, kind in _leaves(files, name)},
                 "storage": sorted({_storage(layout) for layout in layouts}),
                 "handlers": sorted({str(one) for checkpoint in checkpoints for one in _handlers(checkpoint)}),
-                "metadata": [layout["custom_metadata"] for layout in layouts if layout.get("custom_metadata")],
+                "metadata": {
+                    name.removesuffix(_TREE).strip("/") or "checkpoint": layout["custom_metadata"]
+                    for name, layout in zip(trees, layouts, strict=True)
+                    if layout.get("custom_metadata")
+                },
                 "metrics": [one["metrics"] for one in checkpoints if one.get("metrics")],
                 "steps": sorted({int(name.split("/")[0]) for name in marks if re.match(r"\d{1,18}/", name)}),
                 **(_facts.weights(tensors) if tensors else {}),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from vitrify.formats import _tail
 from vitrify.reading.files import head, only
 from vitrify.reading.flatbuffer import identifier
 from vitrify.reading.malformed import refuse
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 MAGIC = b"ORTM"
 _NCHWC = "com.microsoft.nchwc"
 _CPU = frozenset({"", "CPUExecutionProvider"})
-_SLACK = 1 << 16
 _READ = "find out what it does; allow it by its exact name if it is yours"
 
 
@@ -78,9 +78,11 @@ class Ort:
             message = f"{outside} tensors lie in another file, which ONNX Runtime opens beside this one"
             remedy = "look at that file too, or save the model with its weights inside"
             yield Finding(place=name, message=message, rule="external-data", verdict="not checked", remedy=remedy)
-        if (rest := len(files.map(name)) - model.end) > _SLACK + _kernels(files.map(name)):
-            message = f"{rest} bytes at {model.end} that nothing in the model leads to"
-            yield Finding(place=name, message=message, rule="hidden-bytes", remedy="convert the model again")
+        yield from _tail.hidden(files.map(name), model.end, name)
+
+    def parts(self, files: Files, entry: Mapping[str, Any]) -> Iterator[tuple[str, Files]]:
+        """Yield what stands behind the model."""
+        return _tail.parts(files.map(_name(files, entry)), _parse(files, entry).end)
 
     def graph(self, files: Files, entry: Mapping[str, Any]) -> Graph:
         """Return the graph, those of If, Loop and Scan folded.
@@ -103,11 +105,6 @@ def _parse(files: Files, entry: Mapping[str, Any]) -> Model:
     if identifier(view[:8]) != MAGIC:
         refuse(name, f"is no ORT model: it has not the identifier {MAGIC.decode()}")
     return parse(view, where=name)
-
-
-def _kernels(view: memoryview) -> int:
-    """Return the bytes that the tables of kernels' types may take, which nobody here reads."""
-    return len(view) // 8
 
 
 def _port(graph: Held, name: str) -> dict[str, Any]:

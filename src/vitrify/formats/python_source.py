@@ -27,7 +27,7 @@ _LOOK = 4096
 _HINT = re.compile(rb"\bimport\b|\bdef\b|\bclass\b|\(|coding[:=]")
 """What has none of this does nothing to anybody; in another encoding even these may be hidden."""
 _LINE = re.compile(
-    rb"^(?:import [\w.]+(?: as \w+)?(?:, *[\w.]+(?: as \w+)?)*|from [\w.]+ import [\w ,(*]+|(?:async )?def \w+\(.*|"
+    rb"^(?:import [\w.]+(?: as \w+)?(?:, *[\w.]+(?: as \w+)?)*|from [\w.]+ import [\w ,(*]++|(?:async )?def \w+\(.*|"
     rb"class \w+(?:\(.*\))?:)\s*(?:#.*)?\r?$",
     re.MULTILINE,
 )

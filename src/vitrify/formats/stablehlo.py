@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MAGIC = b"ML\xefR"
 _HEAD = 1 << 15
 _BEGINS = re.compile(
-    rb"""(\s+|//[^\n]*\n|[\#!][\w$.\-]+\s*=[^\n]*\n)*
+    rb"""(\s++|//[^\n]*+\n|[\#!][\w$.\-]++\s*+=[^\n]*+\n)*+
     ("builtin\.module"|(builtin\.)?module(\s+@[\w$."\-]+)?(\s+attributes)?\s*\{|"?func\.func"?[\s(])""",
     re.VERBOSE,
 )

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vitrify.reading.files import HeldFiles, head, only
+from vitrify.core.report import Finding
+from vitrify.formats import _tail
+from vitrify.formats._archives import parts_of
+from vitrify.reading.files import head, only
 from vitrify.reading.flatbuffer import identifier
 from vitrify.reading.malformed import refuse
+from vitrify.reading.zip import opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from vitrify.core.graph import Graph
     from vitrify.core.protocols import Files
-    from vitrify.core.report import Finding
     from vitrify.formats._tflite.model import Model
     from vitrify.reading.zip import Zip
 
@@ -25,6 +28,8 @@ MAGIC = b"TFL3"
 _TAIL = 22 + 0xFFFF
 _END = b"PK\x05\x06"
 """What the end of a zip file begins with, in the last 64 KiB."""
+_MODEL = " bytes at 0 that no member has"
+"""What a zip file whose offsets count from the model's start says about the model."""
 
 
 class TFLite:
@@ -59,13 +64,9 @@ class TFLite:
         name = _name(files, entry)
         view = files.map(name)
         model = _parse(files, name)
+        yield from hazards(model, name)
         packed = _behind(view, model, name)
-        if packed is None:
-            yield from hazards(model, name, len(view))
-            return
-        yield from hazards(model, name, min(one.offset for one in packed.members.values()) if packed.members else 0)
-        # The zip's offsets count from the file's start, so that the model is what it calls hidden.
-        yield from (one for one in packed.findings() if " bytes at 0 that no member has" not in one.message)
+        yield from _tail.hidden(view, model.end, name) if packed is None else _in_front(view, model, packed, name)
 
     def parts(self, files: Files, entry: Mapping[str, Any]) -> Iterable[tuple[str, Files]]:
         """Yield each file behind the model.
@@ -74,10 +75,12 @@ class TFLite:
             MalformedError: One of them is not what the zip says.
         """
         name = _name(files, entry)
-        packed = _behind(files.map(name), _parse(files, name), name)
-        for member in packed.members if packed else ():
-            if packed and not member.endswith("/"):
-                yield f"{name}: {member}", HeldFiles({member: packed.read(member)})
+        view, model = files.map(name), _parse(files, name)
+        packed = _behind(view, model, name)
+        if packed is None:
+            yield from _tail.parts(view, model.end)
+            return
+        yield from parts_of(packed, [one for one in packed.members if not one.endswith("/")], where=name)
 
     def graph(self, files: Files, entry: Mapping[str, Any]) -> Graph:
         """Return the graph, those of IF and WHILE folded.
@@ -105,8 +108,20 @@ def _parse(files: Files, name: str) -> Model:
 
 def _behind(view: memoryview, model: Model, where: str) -> Zip | None:
     """Return the zip behind the model; None where nothing is."""
-    from vitrify.reading.zip import Zip
-
     if len(view) == model.end or _END not in bytes(view[max(model.end, len(view) - _TAIL) :]):
         return None
-    return Zip(view, where=where)
+    return opened(view, where=where)
+
+
+def _in_front(view: memoryview, model: Model, packed: Zip, where: str) -> Iterator[Finding]:
+    """Yield what is wrong with the zip behind the model, and what is between the two.
+
+    The zip's offsets count from the file's start, so that all of the model is bytes that no member has, at 0.
+    """
+    yield from (one for one in packed.findings() if _MODEL not in one.message)
+    start = packed.start
+    if start < model.end:
+        message = f"the files behind the model begin at {start}, inside of it: it ends at {model.end}"
+        yield Finding(place=where, message=message, rule="overlap", remedy="convert the model again")
+    else:
+        yield from _tail.hidden(view[:start], model.end, where)

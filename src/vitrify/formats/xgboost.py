@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from vitrify.core.errors import MalformedError, ModelError
 from vitrify.core.protocols import Written
-from vitrify.formats import _facts, _native_file
+from vitrify.formats import _facts, _native_file, _tail
 from vitrify.formats._boosters import xgboost_binary
 from vitrify.formats._boosters.wrapper import Wrapper
 from vitrify.reading.files import HEAD, head
@@ -90,10 +90,18 @@ class XGBoost:
     def hazards(self, files: Files, entry: Mapping[str, Any]) -> Iterator[Finding]:
         """Yield an objective that XGBoost does not have; trees and numbers are checked by reading them."""
         name = _native_file.find(files, entry, _SUFFIXES)
-        objective = _parse(files, name).objective
+        model = _parse(files, name)
         _WRAPPER.read(files)
-        if objective not in _OBJECTIVES:
-            yield _native_file.custom_objective(name, objective, "XGBoost")
+        if model.objective not in _OBJECTIVES:
+            yield _native_file.custom_objective(name, model.objective, "XGBoost")
+        if model.end is not None:
+            yield from _tail.hidden(files.map(name), model.end, name)
+
+    def parts(self, files: Files, entry: Mapping[str, Any]) -> Iterator[tuple[str, Files]]:
+        """Yield what stands behind a binary model."""
+        name = _native_file.find(files, entry, _SUFFIXES)
+        end = _parse(files, name).end
+        yield from () if end is None else _tail.parts(files.map(name), end)
 
     def write(self, model: Any, sink: Sink, example: Example | None) -> Written:
         """Write the booster and its wrapper.

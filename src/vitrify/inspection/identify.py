@@ -89,7 +89,8 @@ def survey(files: Files) -> Survey:
     found = ask(row for row in rows if not row.generic)
     known = bool(found)
     found = found or ask(row for row in rows if row.generic and row.name != _ZIP)
-    if not found or (name is not None and _may_be_a_zip_too(files.map(name), known=known)):
+    answered = any(one.row.appended for one in found)
+    if not found or (name is not None and not answered and _may_be_a_zip_too(files.map(name), known=known)):
         found += ask(row for row in rows if row.name == _ZIP)
     return Survey(tuple(found), tuple(failed))
 

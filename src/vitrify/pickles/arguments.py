@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from vitrify.pickles.inert import Call, Dict, Global, Group, Span
+from vitrify.pickles._trust import python
+from vitrify.pickles import source_text
+from vitrify.pickles.inert import Call, Dict, Global, Group, Span, parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,26 +26,42 @@ HASHES = frozenset(
 
 MAX_TEXT = 4096
 MAX_RANGE = 10_000_000
+MAX_BITS = 16_384
+"""What is divided by each other: the time grows with the square."""
+
+MAX_SPREAD = 10_000
+"""Values that pandas may be given outside of arrays, counted as often as they are reached."""
+
 BIT_GENERATORS = frozenset({"MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"})
 
 _LITERALS = frozenset({type(None), bool, int, float, str, bytes})
 _BYTES = frozenset({str, bytes, Span, list})
 _HELD = frozenset({list, tuple, Dict, Group, Span, str, bytes})
 _RATIO = re.compile(r"-?[0-9]{1,4000}(/[0-9]{1,4000})?")
+_SIZED = frozenset({list, tuple, str, bytes, Span, Dict})
+_COST_OF_PATTERN = 20
+_COST_OF_RANGE = 20_000
+_WIDE_RANGE = re.compile(r"-(?:\\[uUN]|[^\x00-\u02ff])")
+"""A range of characters that goes far: each of them is looked at where upper and lower case are the same."""
+
+_OF_PYTHON = ("builtins.", "collections.")
 _SHAPE = "makes an empty array of a shape of its own"
 
 
 def problem(dotted: str, args: tuple[Any, ...]) -> str:
     """Return what is wrong with a call's arguments; empty where nothing is, or the function has no rule."""
     rule = _RULES.get(dotted)
+    if rule is None and dotted.startswith("pandas."):
+        rule = _interpreted
     return "" if rule is None or rule(args) else f"calls {dotted} with what no pickler calls it with"
 
 
 def state_problem(dotted: str, state: Any) -> str:
     """Return what is wrong with the state given to a class; empty where nothing is."""
-    if dotted != "functools.partial" or (type(state) is tuple and state and type(state[0]) is Global):
-        return ""
-    return "makes a functools.partial of what is no function by its name"
+    if dotted.startswith("scipy.stats.") and not source_text.fits(state):
+        return f"gives {dotted} source text that SciPy would run, and did not write"
+    rule = _STATES.get(dotted)
+    return "" if rule is None or rule(state) else f"makes a {dotted} of what is no function by its name"
 
 
 def _literal(value: Any) -> bool:
@@ -61,6 +79,10 @@ def _whole(args: tuple[Any, ...]) -> bool:
 def _gathers(args: tuple[Any, ...]) -> bool:
     """What iterates gets what stands in the pickle: no range, no iterator without an end."""
     return all(type(arg) in _HELD for arg in args)
+
+
+def _is_key(value: Any) -> bool:
+    return type(value) is Call or (type(value) is tuple and all(map(_literal, value)))
 
 
 def _range(args: tuple[Any, ...]) -> bool:
@@ -83,16 +105,55 @@ def _is_latin1(value: Any) -> bool:
     return type(value) is str and value in {"latin1", "latin-1"}
 
 
+def _partial_state(state: Any) -> bool:
+    return type(state) is tuple and bool(state) and type(state[0]) is Global
+
+
+def _vectorize_state(state: Any) -> bool:
+    """A function by its name, and no universal function that was made of another."""
+    if type(state) is not Dict or type(state.get("pyfunc")) is not Global:
+        return False
+    cached = state.get("_ufunc")
+    return cached is None or (type(cached) is Dict and not len(cached))
+
+
+def _array(args: tuple[Any, ...]) -> bool:
+    """``array.array``: a code, and a list or what a pickle of Python 2 has."""
+    return 1 <= len(args) <= 2 and type(args[0]) is str and all(type(arg) in _HELD for arg in args[1:])  # noqa: PLR2004 (code and items)
+
+
+def _array_of_bytes(args: tuple[Any, ...]) -> bool:
+    return len(args) == 4 and type(args[0]) is Global and args[0].dotted == "array.array" and type(args[2]) is int  # noqa: PLR2004 (class, code, layout, bytes)
+
+
+def _member(args: tuple[Any, ...]) -> bool:
+    """A member by its value: with more arguments the call would make a class."""
+    return len(args) == 1 and _literal(args[0])
+
+
 def _names_function(args: tuple[Any, ...]) -> bool:
     return bool(args) and type(args[0]) is Global
 
 
 def _pattern(args: tuple[Any, ...]) -> bool:
-    return bool(args) and _literals(args) and all(type(arg) is not str or len(arg) <= MAX_TEXT for arg in args)
+    return bool(args) and all(map(_short, args))
+
+
+def _short(value: Any) -> bool:
+    """A literal that is not long; protocol 2 writes bytes as text to encode."""
+    if type(value) is Call and value.dotted == "_codecs.encode" and value.args:
+        value = value.args[0]
+    return _literal(value) and (type(value) not in {str, bytes} or len(value) <= MAX_TEXT)
 
 
 def _fraction(args: tuple[Any, ...]) -> bool:
-    return all(type(arg) is int or (type(arg) is str and _RATIO.fullmatch(arg) is not None) for arg in args)
+    return all(_is_ratio(arg) for arg in args)
+
+
+def _is_ratio(value: Any) -> bool:
+    if type(value) is int:
+        return value.bit_length() <= MAX_BITS
+    return type(value) is str and _RATIO.fullmatch(value) is not None
 
 
 def _empty_array(args: tuple[Any, ...]) -> bool:
@@ -139,8 +200,43 @@ def _generator(args: tuple[Any, ...]) -> bool:
     return made or _bit_generator(args[:1])
 
 
+def cost(dotted: str, args: tuple[Any, ...]) -> int:
+    """Return what a call takes beyond what its opcode shows, in items that are copied or looked at.
+
+    What a pickle has once, it may give to many calls, each of which makes its own of it.
+    """
+    copied = sum(len(arg) for arg in args if type(arg) in _SIZED)
+    if dotted in {"re.compile", "re._compile"} and args and type(args[0]) in {str, bytes}:
+        text = args[0] if type(args[0]) is str else str(args[0], "latin1")
+        copied += _COST_OF_PATTERN * len(text) + _COST_OF_RANGE * len(_WIDE_RANGE.findall(text))
+    return copied
+
+
+def _interpreted(args: tuple[Any, ...]) -> bool:
+    """What pandas makes something of: few values, in a shallow nest, and no time zone that is a file's path."""
+    todo, seen = [*args], 0
+    while todo:
+        value = todo.pop()
+        seen += 1
+        if type(value) is Call and value.dotted.startswith(_OF_PYTHON):
+            value = value.args
+        if seen > MAX_SPREAD or (type(value) in {str, bytes} and _names_file(value)):
+            return False
+        todo += parts(value) if type(value) is not Call else ()
+    return True
+
+
+def _names_file(value: str | bytes) -> bool:
+    return "dateutil" in (value if type(value) is str else str(value, "latin1")).lower()
+
+
 def _of_pandas(args: tuple[Any, ...]) -> bool:
-    return bool(args) and type(args[0]) is Global and args[0].module.partition(".")[0] == "pandas"
+    return (
+        bool(args)
+        and type(args[0]) is Global
+        and args[0].module.partition(".")[0] == "pandas"
+        and _interpreted(args[1:])
+    )
 
 
 def _of_sklearn(args: tuple[Any, ...]) -> bool:
@@ -184,9 +280,14 @@ _RULES: dict[str, Callable[[tuple[Any, ...]], bool]] = {
     "builtins.float": _literals,
     "builtins.bool": _literals,
     "builtins.object": lambda args: not args,
+    "array.array": _array,
+    "array._array_reconstructor": _array_of_bytes,
+    **dict.fromkeys(python.MEMBERS, _member),
+    "numpy.ma.core.MaskedConstant": lambda args: not args,
+    "pandas.DateOffset": lambda args: not args,
     "_codecs.encode": _encode,
     "functools.partial": _names_function,
-    "operator.itemgetter": lambda args: bool(args) and all(_literal(arg) or type(arg) is Call for arg in args),
+    "operator.itemgetter": lambda args: bool(args) and all(_literal(arg) or _is_key(arg) for arg in args),
     "re.compile": _pattern,
     "re._compile": _pattern,
     "fractions.Fraction": _fraction,
@@ -215,7 +316,10 @@ _RULES: dict[str, Callable[[tuple[Any, ...]], bool]] = {
         (
             *("pandas.core.indexes.base._new_Index", "pandas.core.indexes.datetimes._new_DatetimeIndex"),
             *("pandas.core.indexes.interval._new_IntervalIndex", "pandas._libs.arrays.__pyx_unpickle_NDArrayBacked"),
+            "pandas._libs.interval.__pyx_unpickle_IntervalMixin",
         ),
         _of_pandas,
     ),
 }
+
+_STATES: dict[str, Callable[[Any], bool]] = {"functools.partial": _partial_state, "numpy.vectorize": _vectorize_state}

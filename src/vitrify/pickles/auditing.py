@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from vitrify.core.report import Finding
 from vitrify.pickles import arguments, effects, names
+from vitrify.pickles._trust import arrays
 from vitrify.pickles.inert import SHORT, Call, Dict, Global, Group, Opaque, Span, parts
 from vitrify.pickles.names import Name
 from vitrify.reading.malformed import exceed
@@ -27,6 +28,10 @@ MAX_KEY_DEPTH = 64
 MAX_KEY_PARTS = 10_000
 MAX_KEYS = 2_000_000
 MAX_ALIKE = 1000
+MAX_COPIES = 1_000_000
+"""Items and bytes that calls may take from their arguments beyond twice those of the file: who has one list, and
+calls ``list`` with it a thousand times, has a thousand."""
+
 MAX_FINDINGS = 200
 
 _DECODE = {"str": ("utf-8", "surrogatepass"), "latin1": ("latin1", "strict")}
@@ -35,11 +40,13 @@ _DICTS = frozenset(
     {
         *("builtins.dict", "collections.Counter", "collections.OrderedDict", "collections.defaultdict"),
         *("sklearn.utils._bunch.Bunch", "sklearn.utils.Bunch"),
+        *("scipy.optimize._optimize.OptimizeResult", "scipy.optimize._zeros_py.RootResults"),
     }
 )
 _SETS = frozenset({"builtins.set"})
-_METHODS = frozenset({("zoneinfo.ZoneInfo", "_unpickle")})
-"""Class methods that honest pickles reach with getattr; as names they are dotted."""
+_TEXTS = frozenset({"__doc__", "__name__", "__overloads__"})
+"""Attributes that Python or PyTorch's compiler left and that nobody calls, where they are text or lists of text."""
+_MAX_TEXTS = 64
 
 
 class Auditor:
@@ -57,6 +64,7 @@ class Auditor:
         self._taken: dict[int, Any] = {}
         self._hashes: Counter[int] = Counter()
         self._keys = MAX_KEYS + 4 * len(view)
+        self._copies = MAX_COPIES + 2 * len(view)
 
     def names(self) -> dict[Name, int]:
         """Return every name and use, and where the first such use stands."""
@@ -95,7 +103,7 @@ class Auditor:
         if type(module) is not str or type(name) is not str:
             self._note("computed-global", at, "looks up a class or function whose name is made while it runs")
             return Opaque("global")
-        module, name = self._dialect.rename(module, name) or (module, name)
+        module, name = self._dialect.rename(module, name) or names.split(module, name)
         found = Global(module, name, at)
         self._globals.append(found)
         if not _plain(module, name):
@@ -149,13 +157,14 @@ class Auditor:
         elif not instance.made and instance.pushed > 1:
             self._note("state-late", at, f"changes {instance.dotted} after it was used")
         instance.states = (*instance.states, state)
+        self._charge(arguments.cost("", state if type(state) is tuple else (state,)))
         if problem := arguments.state_problem(instance.dotted, state):
             self._note("unsafe-arguments", at, problem)
         for part in state if type(state) is tuple else (state,):
             if type(part) is Dict:
                 self._attributes(instance, part, at)
         if type(state) is tuple and len(state) == 2 and type(state[1]) is Dict and state[1].flat:  # noqa: PLR2004 (state and slots)
-            self._slots(instance, at)
+            self._slots(instance, state[1], at)
 
     def dictionary(self, pairs: list[Any]) -> Any:
         """Keep the pairs as they are: nothing is hashed."""
@@ -234,34 +243,48 @@ class Auditor:
 
     def _argue(self, dotted: str, args: tuple[Any, ...], at: int) -> None:
         """Note arguments that a trusted name must not be called with."""
+        self._charge(arguments.cost(dotted, args))
         if problem := arguments.problem(dotted, args):
             self._note("unsafe-arguments", at, problem)
         elif dotted in arguments.HASHES:
             for arg in args:
                 self._hashable(parts(arg))
 
+    def _charge(self, cost: int) -> None:
+        """Bound how often calls and states may copy what the file has once.
+
+        Raises:
+            LimitExceededError: It is more often than any honest file asks for.
+        """
+        self._copies -= cost
+        if self._copies < 0:
+            exceed(self._where, "calls that copy what they are given more often than the file has it")
+
     def _is_method(self, args: tuple[Any, ...]) -> bool:
-        return (
-            len(args) == 2  # noqa: PLR2004 (object and name)
-            and type(args[0]) is Global
-            and type(args[1]) is str
-            and (args[0].dotted, args[1]) in _METHODS
-        )
+        if len(args) != 2 or type(args[1]) is not str:  # noqa: PLR2004 (object and name)
+            return False
+        owner = args[0].func if type(args[0]) is Call and args[0].made else args[0]
+        return type(owner) is Global and names.is_method(owner.dotted, args[1])
 
     def _method(self, args: tuple[Any, ...], at: int) -> Global:
-        self._take(args, "state", at)
+        """Note a method of a class, or of an instance that was made past its constructor."""
+        if type(args[0]) is Global:
+            self._take(args, "refer", at)
         method = Global(args[0].dotted, args[1], at)
         self._globals.append(method)
         return method
 
     def _attributes(self, instance: Call, state: Dict, at: int) -> None:
         for key, value in state.items():
-            if key[:2] == "__" and key[-2:] == "__":
+            if key[:2] == "__" and key[-2:] == "__" and not (key in _TEXTS and _is_text(value)):
                 self._note("dunder-state", at, f"gives {instance.dotted} its own {key}, which Python itself would use")
             elif key.endswith("_version") and type(value) is str and len(value) < 100:  # noqa: PLR2004 (a version is short)
                 self.versions[key] = value
 
-    def _slots(self, instance: Call, at: int) -> None:
+    def _slots(self, instance: Call, slots: Dict, at: int) -> None:
+        known = arrays.SLOTS.get(instance.dotted, frozenset())
+        if all(type(name) is str and name in known for name in slots.flat[::2]):
+            return
         if type(instance.func) is Global and self.trusted(Name(instance.func.module, instance.func.name, "state")):
             self._note("slots-state", at, f"sets attributes of {instance.dotted} one by one, past its own methods")
 
@@ -316,9 +339,19 @@ _CHEAP = frozenset({str, int, float, bytes, bool, type(None), Span, Global, Opaq
 
 def _plain(module: str, name: str) -> bool:
     """Say whether a name is one part in a module of plain parts."""
-    if (module, name) in _METHODS:
+    if names.is_method(module, name):
         return True
     return name.isidentifier() and all(part.isidentifier() for part in module.split("."))
+
+
+def _is_text(value: Any) -> bool:
+    """Say whether a value is text, or a small table of lists of it."""
+    if type(value) is not Dict:
+        return value is None or type(value) is str or (type(value) is Span and value.kind in _DECODE)
+    lists = value.flat[1::2]
+    if len(lists) > _MAX_TEXTS or not all(type(texts) is list and len(texts) <= _MAX_TEXTS for texts in lists):
+        return False
+    return all(type(text) is str for texts in lists for text in texts)
 
 
 def _grown(held: list[Any] | None, more: list[Any]) -> list[Any]:

@@ -20,8 +20,6 @@ from vitrify.reading.malformed import refuse
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
 
 def check(value: Any, *, where: str) -> None:
     """Check a freshly made object, if it is one of those, or holds one of them.
@@ -33,6 +31,16 @@ def check(value: Any, *, where: str) -> None:
     if not all(_CHECKS[dotted](value) if dotted in _CHECKS else estimators.check(value)):
         what = f"a {dotted} with indices that point outside of it"
         refuse(where, what, remedy="do not use this file: no training makes such a model")
+
+
+def check_all(values: list[Any], *, where: str) -> None:
+    """Check everything that was made, in whatever order it was; raises as :func:`check`."""
+    for value in values:
+        check(value, where=where)
+    for value in values:
+        if not estimators.check_use(value):
+            what = f"a {type(value).__name__} whose first guess has no place for its trees"
+            refuse(where, what, remedy="do not use this file: no training makes such a model")
 
 
 def check_tree(args: tuple[Any, ...], *, where: str) -> None:
@@ -121,21 +129,53 @@ def _blocks(manager: Any) -> Iterator[Any]:
     """Each item of the frame stands in exactly one block, and each block is as long as the frame."""
     *items, rows = (len(axis) for axis in manager.axes)
     for block in manager.blocks:
-        yield block.shape[-1] == rows
+        yield len(block.shape) == len(manager.axes) and block.shape[-1] == rows
+        yield len(block.mgr_locs) == block.shape[0] or not items  # a range of any length takes no place
     if items:
         places = [block.mgr_locs.as_array for block in manager.blocks]
-        yield all(len(place) == block.shape[0] for place, block in zip(places, manager.blocks, strict=True))
         found = np.sort(np.concatenate([np.zeros(0, np.int64), *places]))
         yield np.array_equal(found, np.arange(items[0]))
     else:
         yield len(manager.blocks) == 1
 
 
+def check_manager(state: Any, *, where: str) -> None:
+    """Check the state that pandas before 1.3 gave to a frame's manager, which follows it while it takes it.
+
+    Raises:
+        MalformedError: A block stands outside of the frame.
+    """
+    held = state[3]["0.14.1"]
+    items, rows = len(held["axes"][0]), len(held["axes"][-1])
+    for block in held["blocks"]:
+        shape, places = block["values"].shape, block["mgr_locs"]
+        found = range(places.start, places.stop, places.step or 1) if isinstance(places, slice) else np.asarray(places)
+        fits = len(found) == (shape[0] if len(held["axes"]) > 1 else items) and shape[-1] == rows
+        if not fits or (len(found) > 0 and not 0 <= min(found) <= max(found) < items):
+            refuse(where, "a frame of pandas with blocks that stand outside of it")
+
+
+def _backed(values: Any) -> Iterator[Any]:
+    """It has got its array: pandas does not look."""
+    yield isinstance(values._ndarray, np.ndarray)  # noqa: SLF001 (what its code reads)
+
+
 def _categories(values: Any) -> Iterator[Any]:
+    yield from _backed(values)
     codes = values.codes
     yield np.all((codes >= -1) & (codes < len(values.categories)))
 
 
+_WORDS = 8
+"""Words of a set of categories, a bit each: there are 256."""
+
+_HOMES = {
+    "DatetimeArray": "datetimes",
+    "NumpyExtensionArray": "numpy_",
+    "PeriodArray": "period",
+    "StringArray": "string_",
+    "TimedeltaArray": "timedeltas",
+}
 _CHECKS = {
     trust.TREE: _tree,
     trust.PREDICTOR: _predictor,
@@ -149,6 +189,10 @@ _CHECKS = {
     },
     "pandas.core.internals.managers.BlockManager": _blocks,
     "pandas.core.internals.managers.SingleBlockManager": _blocks,
-    "pandas.Categorical": _categories,
-    "pandas.core.arrays.categorical.Categorical": _categories,
+    **dict.fromkeys(("pandas.Categorical", "pandas.core.arrays.categorical.Categorical"), _categories),
+    **{
+        f"{module}.{name}": _backed
+        for name in ("DatetimeArray", "NumpyExtensionArray", "PeriodArray", "StringArray", "TimedeltaArray")
+        for module in ("pandas.arrays", f"pandas.core.arrays.{_HOMES.get(name, '')}")
+    },
 }

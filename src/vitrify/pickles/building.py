@@ -36,8 +36,7 @@ class Builder:
         """
         from vitrify.pickles import bounds
 
-        for value in self._made:
-            bounds.check(value, where=self._where)
+        bounds.check_all(self._made, where=self._where)
 
     # Hands
 
@@ -51,7 +50,7 @@ class Builder:
 
     def find(self, module: Any, name: Any, at: int) -> Any:  # noqa: ARG002 (the protocol's)
         """Import what was decided on."""
-        module, name = self._dialect.rename(module, name) or (module, name)
+        module, name = self._dialect.rename(module, name) or names.split(module, name)
         ours = self._dialect.constructors.get(f"{module}.{name}")
         return ours if ours is not None else names.resolve(module, name)
 
@@ -61,7 +60,18 @@ class Builder:
             from vitrify.pickles import bounds
 
             bounds.check_tree(args, where=self._where)
-        return self._kept(func(*args))
+        if getattr(func, "__name__", "") == "scalar":
+            from vitrify.pickles import numpy_bounds
+
+            numpy_bounds.check_scalar(args, where=self._where)
+        if (getattr(func, "__module__", None) or "").partition(".")[0] == "pandas":
+            for arg in args:
+                for part in arg.values() if isinstance(arg, dict) else (arg,):
+                    self._check_pandas(part)
+        made = self._kept(func(*args))
+        if isinstance(func, type) and type(made).__name__.endswith("BlockManager"):  # else it gets its state next
+            self._check_pandas(made)
+        return made
 
     def make(self, cls: Any, args: Any, kwargs: Any, at: int) -> Any:  # noqa: ARG002 (the protocol's)
         """Make an instance past its constructor."""
@@ -78,13 +88,29 @@ class Builder:
         cls = type(instance)
         state = self._dialect.migrate(f"{cls.__module__}.{cls.__qualname__}", state)
         self._check_native(cls, state)
+        libraries = {base.__module__.partition(".")[0] for base in cls.__mro__}
+        if "sklearn" in libraries:
+            from vitrify.pickles import native_states
+
+            native_states.check(cls, state, where=self._where)
+        if "scipy" in libraries:
+            from vitrify.pickles import distributions
+
+            if distributions.is_one(cls):
+                distributions.set_state(instance, state, where=self._where)
+                return
         if hasattr(cls, "__setstate__"):
-            if any(base.__module__.partition(".")[0] == "numpy" for base in cls.__mro__):
+            if "numpy" in libraries:
                 from vitrify.pickles import numpy_bounds
 
                 numpy_bounds.set_state(instance, state, where=self._where)
             else:
+                if cls.__name__.endswith("BlockManager"):
+                    from vitrify.pickles import bounds
+
+                    bounds.check_manager(state, where=self._where)
                 cls.__setstate__(instance, state)
+                self._check_pandas(instance)
             return
         attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)  # noqa: PLR2004 (attributes and slots)
         for name, value in (attributes or {}).items():
@@ -137,6 +163,13 @@ class Builder:
         if type(value).__module__.partition(".")[0] in _CHECKED:
             self._made.append(value)
         return value
+
+    def _check_pandas(self, value: Any) -> None:
+        """Check an object of pandas at once: its functions may be called with it before the pickle ends."""
+        if type(value).__module__.partition(".")[0] == "pandas":
+            from vitrify.pickles import bounds
+
+            bounds.check(value, where=self._where)
 
     def _check_native(self, cls: type, state: Any) -> None:
         for base in cls.__mro__:

@@ -43,8 +43,14 @@ def set_state(instance: Any, state: Any, *, where: str) -> None:
         refuse(where, what)
     given = {name: value for name, value in parameters.items() if name in _NUMBERS | _TEXTS}
     instance.__init__(**given)
+    if (support := state.get("_support") if isinstance(state, dict) else None) and _is_support(support):
+        instance._support = support  # noqa: SLF001 (its bounds by name, for its documentation)
     if source is not None:
         instance._random_state = source  # noqa: SLF001 (what its own state would set)
+
+
+def _is_support(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and all(isinstance(part, int | float | str) for part in value)  # noqa: PLR2004 (two bounds)
 
 
 def _fits(name: Any, value: Any) -> bool:
@@ -52,4 +58,6 @@ def _fits(name: Any, value: Any) -> bool:
         return value is None or isinstance(value, int | float | np.number)
     if name in _TEXTS:
         return value is None or (isinstance(value, str) and 0 < len(value) <= MAX_TEXT)
-    return name in {"seed", "values", "extradoc"} and value is None
+    if name == "seed":  # where its random numbers came from: they come from its state
+        return value is None or isinstance(value, int | np.random.RandomState | np.random.Generator)
+    return name in {"extradoc", "values"} and value is None

@@ -32,6 +32,17 @@ def check(value: Any) -> Iterator[Any]:
             yield from _RULES[dotted](value, state)
 
 
+def check_use(value: Any) -> bool:
+    """Say whether a boosting's first guess has a column for each of its trees, which write into it.
+
+    Only the estimator that makes the guess can tell; so everything else has been checked before.
+    """
+    if not _is(value, _BOOSTING) or "estimators_" not in vars(value):
+        return True
+    rows = np.zeros((2, _width(vars(value))), np.float32)
+    return bool(value._raw_predict_init(rows).shape == (2, value.n_trees_per_iteration_))  # noqa: SLF001 (it is not public)
+
+
 def _is(value: Any, dotted: str) -> bool:
     return any(f"{base.__module__}.{base.__qualname__}" == dotted for base in type(value).__mro__)
 
@@ -60,7 +71,7 @@ def _ensemble(_: Any, state: State) -> Iterator[Any]:
         yield all(part.n_features_in_ == state["n_features_in_"] for part in trees)
 
 
-def _boosting(model: Any, state: State) -> Iterator[Any]:
+def _boosting(_: Any, state: State) -> Iterator[Any]:
     """Its trees are taken for trees of one output, and add to as many columns as there are trees in a round."""
     if "estimators_" not in state:
         return
@@ -68,8 +79,6 @@ def _boosting(model: Any, state: State) -> Iterator[Any]:
     yield isinstance(rounds, np.ndarray) and rounds.ndim == 2 and rounds.size > 0  # noqa: PLR2004 (rounds by outputs)
     yield all(_grown(tree, width) and tree.tree_.value.shape[1:] == (1, 1) for tree in rounds.flat)
     yield rounds.shape[1] == state.get("n_trees_per_iteration_")
-    # Whatever the first guess is made by: what it makes is written to.
-    yield model._raw_predict_init(np.zeros((2, width), np.float32)).shape == (2, rounds.shape[1])  # noqa: SLF001 (what it is)
 
 
 def _histogram(_: Any, state: State) -> Iterator[Any]:
@@ -105,11 +114,11 @@ def _machine(machine: Any, state: State) -> Iterator[Any]:
     counts, support, vectors = machine._n_support, machine.support_, machine.support_vectors_  # noqa: SLF001 (what libsvm gets)
     classifies = machine._impl in {"c_svc", "nu_svc"}  # noqa: SLF001
     total, pairs = len(support), len(counts) * (len(counts) - 1) // 2
-    yield counts.sum() == total if classifies else np.all(counts == total)
+    yield counts.sum() == total if classifies else np.all(counts <= total)  # and then they are not asked for
     yield np.all(counts >= 0)
     coefficients = machine._dual_coef_  # noqa: SLF001
     yield coefficients.shape == (len(counts) - 1, total)
-    yield coefficients.data.size == coefficients.shape[0] * total if machine._sparse else True  # noqa: SLF001
+    yield not machine._sparse or coefficients.data.size == coefficients.shape[0] * total  # noqa: SLF001
     yield machine._intercept_.size == pairs  # noqa: SLF001
     for chances in (machine._probA, machine._probB):  # noqa: SLF001
         yield chances.size in {0, pairs}
@@ -129,7 +138,7 @@ def _is_kernel(function: Any) -> bool:
         return not function.args and _is_kernel(function.func)
     module, name = getattr(function, "__module__", ""), getattr(function, "__name__", "")
     named = trust.Name(str(module), str(name), "refer")
-    return not trust.trusted(named) or (module == "sklearn.metrics.pairwise" and name.endswith("_kernel"))
+    return not trust.trusted(named) or (module == "sklearn.metrics.pairwise" and name.endswith(_KERNELS))
 
 
 def _rows(_: Any, state: State) -> Iterator[Any]:
@@ -147,7 +156,7 @@ def _centres(_: Any, state: State) -> Iterator[Any]:
     todo = [state["_bisecting_tree"]] if "_bisecting_tree" in state else []
     while todo:
         node = todo.pop()
-        yield np.shape(node.center) == (width,)
+        yield np.size(node.center) == width
         todo += [side for side in (node.left, node.right) if side is not None]
 
 
@@ -166,12 +175,14 @@ def _hashes(_: Any, state: State) -> Iterator[Any]:
     yield (type(width) is int or isinstance(width, np.integer)) and 1 <= width <= MAX_COLUMNS
 
 
+_KERNELS = ("_kernel", "cosine_similarity")
+_BOOSTING = "sklearn.ensemble._gb.BaseGradientBoosting"
 _DECISION_TREE = "sklearn.tree._classes.BaseDecisionTree"
 _RULES: dict[str, Callable[[Any, Any], Iterator[Any]]] = {
     _DECISION_TREE: _decision_tree,
     "sklearn.cluster._kmeans._BaseKMeans": _centres,
     "sklearn.ensemble._base.BaseEnsemble": _ensemble,
-    "sklearn.ensemble._gb.BaseGradientBoosting": _boosting,
+    _BOOSTING: _boosting,
     "sklearn.ensemble._hist_gradient_boosting.gradient_boosting.BaseHistGradientBoosting": _histogram,
     "sklearn.feature_extraction._dict_vectorizer.DictVectorizer": _vocabulary,
     "sklearn.feature_extraction._hash.FeatureHasher": _hashes,

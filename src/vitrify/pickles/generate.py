@@ -12,6 +12,7 @@ import pkgutil
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from vitrify.pickles._trust import arrays, frames, python
 from vitrify.pickles.names import LOSSES, PREDICTOR, TABLE, TREE
 
 if TYPE_CHECKING:
@@ -24,7 +25,9 @@ _STATE_BASES = {
     "sklearn": (
         "sklearn.base:BaseEstimator",
         "sklearn.model_selection._split:BaseCrossValidator",
+        "sklearn.metrics._dist_metrics:DistanceMetric",
         "sklearn.model_selection._split:BaseShuffleSplit",
+        "sklearn.model_selection._split:_RepeatedSplits",
         "sklearn.gaussian_process.kernels:Kernel",
         "sklearn.gaussian_process.kernels:Hyperparameter",
         "sklearn._loss.link:BaseLink",
@@ -48,21 +51,26 @@ _STATE = frozenset(
         "sklearn.calibration._CalibratedClassifier",
         "scipy.interpolate._bsplines.BSpline",
         "sklearn.cluster._bisect_k_means._BisectingTree",
+        "sklearn.cluster._birch._CFNode",
+        "sklearn.cluster._birch._CFSubcluster",
         "sklearn.compose._column_transformer.make_column_selector",
-        "sklearn.metrics._dist_metrics.EuclideanDistance",
-        "sklearn.metrics._dist_metrics.EuclideanDistance64",
+        "sklearn.impute._iterative._ImputerTriplet",
         "sklearn.metrics._scorer._MultimetricScorer",
         "sklearn.metrics._scorer._PassthroughScorer",
+        "sklearn.model_selection._search.ParameterGrid",
+        "sklearn.model_selection._search.ParameterSampler",
         "sklearn.neighbors._ball_tree.BallTree",
         "sklearn.neighbors._kd_tree.KDTree",
         "sklearn.utils._bunch.Bunch",
         "sklearn.utils._metadata_requests.MetadataRequest",
         "sklearn.utils._metadata_requests.MethodMetadataRequest",
+        "collections.OrderedDict",
         "catboost.core.CatBoost",
         "catboost.core.CatBoostClassifier",
         "catboost.core.CatBoostRanker",
         "catboost.core.CatBoostRegressor",
         "lightgbm.basic.Booster",
+        "xgboost.callback.EarlyStopping",
         "xgboost.core.Booster",
     }
 )
@@ -126,6 +134,8 @@ _REFER = frozenset(
         *(f"sklearn.cluster._kmeans._kmeans_single_{name}" for name in ("elkan", "lloyd")),
         "scipy._lib.array_api_compat.numpy._aliases.asarray",
         *(f"sklearn.utils.validation.{name}" for name in ("check_array", "column_or_1d")),
+        *(f"sklearn.metrics._scorer.{kind}_likelihood_ratio" for kind in ("negative", "positive")),
+        *(f"sklearn.feature_extraction.text.strip_{what}" for what in ("accents_ascii", "accents_unicode", "tags")),
     }
 )
 
@@ -135,6 +145,7 @@ _FUNCTION_MODULES = (
     "sklearn.metrics._classification",
     "sklearn.metrics._ranking",
     "sklearn.metrics._regression",
+    "sklearn.metrics.cluster._bicluster",
     "sklearn.metrics.cluster._supervised",
     "sklearn.metrics.cluster._unsupervised",
     "sklearn.metrics.pairwise",
@@ -194,11 +205,19 @@ _PICKLE_CALLS = frozenset(
         "types.SimpleNamespace",
         "uuid.SafeUUID",
         "zoneinfo.ZoneInfo",
-        "zoneinfo.ZoneInfo._unpickle",
         "numpy.dtype",
     }
 )
 """What a pickle calls beside those; with which arguments, says :mod:`vitrify.pickles.arguments`."""
+
+_METHODS = frozenset({"zoneinfo.ZoneInfo._unpickle"})
+"""What a pickle reaches as an attribute of a class, to call it."""
+
+_OWN_METHODS = frozenset(
+    f"sklearn.ensemble._hist_gradient_boosting.gradient_boosting.HistGradientBoosting{kind}._raw_predict"
+    for kind in ("Classifier", "Regressor")
+)
+"""What scikit-learn leaves in the attributes of an estimator that stopped early: the estimator's own method."""
 
 _SPARSE = frozenset(f"scipy.sparse._{layout}.{layout}_{kind}" for layout in _LAYOUTS for kind in ("array", "matrix"))
 
@@ -286,6 +305,11 @@ def table() -> dict[str, str]:
         *((_STATE, "sr"), (_CALL, "c"), (_REFER, "r"), (_PICKLE_ONLY, "C"), (_PICKLE_CALLS, "C")),
         *((_SPARSE, "S"), (_PANDAS_STATES, "Sr"), (_PANDAS_CALLS, "C"), (_REFER_IN_PICKLE, "R")),
         *((["uuid.UUID", "zoneinfo.ZoneInfo", "collections.ChainMap"], "S"), (_offsets(), "CS")),
+        *((_METHODS, "CM"), (_OWN_METHODS, "MR"), (python.methods(), "MR"), (arrays.methods(), "MR")),
+        *((python.functions(), "r"), (arrays.functions(), "r"), (frames.FUNCTIONS, "r"), (python.errors(), "CR")),
+        *((python.CALLS, "C"), (arrays.CALLS, "C"), (frames.CALLS, "C"), (arrays.results(), "CS")),
+        *((python.STATES, "S"), (arrays.STATES, "S"), (frames.STATES, "S"), (arrays.distributions(), "S")),
+        *((python.TYPES, "R"), (arrays.TYPES, "R"), (frames.TYPES, "R"), (arrays.frozen(), "S")),
         *((_model_classes(), "sr"), (_functions(), "r"), (_numpy(), "r"), (_distributions(), "r")),
     ):
         for dotted in names:

@@ -33,6 +33,9 @@ _LETTERS = {"state": "s", "call": "c", "refer": "r"}
 _IN_PICKLE = {"state": frozenset("sS"), "call": frozenset("C"), "refer": frozenset("rR")}
 """Capital letters are for pickles alone: how they make what other formats keep as data."""
 
+_METHOD = "M"
+"""Of a class, not of a module: a pickle reaches it with ``getattr``, or by a dotted name."""
+
 TREE = "sklearn.tree._tree.Tree"
 PREDICTOR = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
 LOSSES = frozenset(
@@ -86,6 +89,17 @@ def trusted_in_pickle(name: Name) -> bool:
     return bool(letters) and (name.use == "pickle" or not _IN_PICKLE[name.use].isdisjoint(letters))
 
 
+def is_method(cls: str, name: str) -> bool:
+    """Say whether a trusted class has a method of that name which a pickle may reach, and nothing beyond it."""
+    return _METHOD in _table().get(f"{cls} {name}", "")
+
+
+def split(module: str, name: str) -> tuple[str, str]:
+    """Return a method's class and name, where protocol 4 names it in its module; any other name as it is."""
+    cls, dot, method = name.partition(".")
+    return (f"{module}.{cls}", method) if dot and is_method(f"{module}.{cls}", method) else (module, name)
+
+
 def resolve(module: str, name: str) -> Any:
     """Return what an audited name stands for, importing its module.
 
@@ -93,6 +107,9 @@ def resolve(module: str, name: str) -> Any:
         MalformedError: There is no such module or name here, or it is a module.
     """
     try:
+        if is_method(module, name):
+            owner, _, cls = module.rpartition(".")
+            return getattr(resolve(owner, cls), name)
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         msg = f"the model needs {module}.{name}, which is not there ({error})"

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 MAX_DEPTH = 32
 MAX_OF_NOTHING = 2**31
 """Elements of zero bytes take no place in a file; so many are believed."""
+_VOID = np.dtype("V").num
+_ORDERS = ("<", ">", "=", "|")
+_ALIGNMENTS = frozenset({-1, *(1 << power for power in range(7))})
+"""What C aligns by; -1 where the type itself knows."""
 
 
 def set_state(instance: Any, state: Any, *, where: str) -> None:
@@ -34,6 +38,16 @@ def set_state(instance: Any, state: Any, *, where: str) -> None:
     cls.__setstate__(instance, state)
     if isinstance(instance, np.dtype) and not _sound(instance):
         refuse(where, "a type of NumPy arrays whose parts do not fit into it")
+
+
+def check_scalar(args: tuple[Any, ...], *, where: str) -> None:
+    """Check what a scalar is made of: of an array, where it holds objects, and NumPy reads the first element unasked.
+
+    Raises:
+        MalformedError: There is none.
+    """
+    if any(isinstance(arg, np.ndarray) and not arg.size for arg in args):
+        refuse(where, "a NumPy scalar that is made of an array without elements")
 
 
 def _array(state: Any) -> bool:
@@ -53,6 +67,44 @@ def _array(state: Any) -> bool:
     return len(content) == elements * dtype.itemsize and elements <= max(len(content), MAX_OF_NOTHING)
 
 
+def _type(state: Any) -> bool:
+    """``(version, order, subarray, names, fields, itemsize, alignment, flags, metadata)``, the last may be missing.
+
+    NumPy also reads the shorter states of its first years, in which it takes anything for a dictionary of fields.
+    """
+    if not isinstance(state, tuple) or len(state) not in {8, 9}:
+        return False
+    version, order, subarray, names, fields, itemsize, alignment, flags = state[:8]
+    numbers = all(type(number) is int for number in (version, itemsize, alignment, flags))
+    if not numbers or type(order) is not str or order not in _ORDERS or alignment not in _ALIGNMENTS:
+        return False
+    if subarray is not None and not (_tuple(subarray, 2, 2) and isinstance(subarray[0], np.dtype)):
+        return False
+    if not _metadata(state[8] if len(state) > 8 else None):  # noqa: PLR2004 (the forms that NumPy writes)
+        return False
+    if names is None or fields is None:
+        return names is None and fields is None
+    named = isinstance(names, tuple) and isinstance(fields, dict) and all(type(name) is str for name in names)
+    return named and set(names) <= set(fields) and all(map(_field, fields.values()))
+
+
+def _metadata(value: Any) -> bool:
+    """A dictionary, or for dates that and their unit."""
+    if _tuple(value, 2, 2):
+        value, unit = value
+        return isinstance(unit, tuple) and (value is None or isinstance(value, dict))
+    return value is None or isinstance(value, dict)
+
+
+def _field(field: Any) -> bool:
+    """``(type, offset, title)``, the last may be missing."""
+    return _tuple(field, 2, 3) and isinstance(field[0], np.dtype) and type(field[1]) is int
+
+
+def _tuple(value: Any, least: int, most: int) -> bool:
+    return isinstance(value, tuple) and least <= len(value) <= most
+
+
 def _generator(state: Any) -> bool:
     held = state[0] if isinstance(state, tuple) and state else state
     if isinstance(held, str):  # RandomState's old form: ("MT19937", key, position, ...)
@@ -70,6 +122,7 @@ def _within(value: Any, low: int, high: int) -> bool:
 
 _BEFORE: dict[type, Callable[[Any], bool]] = {
     np.ndarray: _array,
+    np.dtype: _type,
     np.random.BitGenerator: _generator,
     np.random.RandomState: _generator,
 }
@@ -78,6 +131,8 @@ _BEFORE: dict[type, Callable[[Any], bool]] = {
 def _sound(dtype: np.dtype[Any], depth: int = 0) -> bool:
     """Whether a type is what NumPy itself would make of its parts."""
     if depth > MAX_DEPTH:
+        return False
+    if dtype.num != _VOID and (dtype.names is not None or dtype.subdtype is not None):
         return False
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype

@@ -19,7 +19,8 @@ from vitrify.reading.malformed import exceed, refuse
 if TYPE_CHECKING:
     from vitrify.pickles.hands import Hands
 
-MAX_LINE = 1 << 20
+MAX_LINE = 1 << 24
+"""Protocol 0 writes text, and an array's bytes as text, as one line."""
 MAX_NESTED = 16
 OBJECTS = 250_000
 """Containers and objects that any pickle may have; larger ones, one more for every six bytes."""

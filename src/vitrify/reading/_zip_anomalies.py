@@ -39,6 +39,8 @@ def of(
     for entry, local in zip(entries, locals_, strict=True):
         place = f"{where}: {entry.name:.200}"
         yield from _member(entry, place)
+        if odd := entry.strange + local.strange:
+            yield finding(place, f"{odd} bytes of no known kind in its extra fields", "zip-hidden-bytes")
         for difference in _differences(entry, local):
             yield finding(place, f"its directory and its own header have different {difference}", "zip-ambiguous")
     for name, how in _member_names.collisions(entry.name for entry in entries):

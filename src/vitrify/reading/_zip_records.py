@@ -32,6 +32,11 @@ TAIL = _END.size + 0xFFFF
 _UTF8 = 1 << 11
 _ZIP64 = 1
 _UNICODE_PATH = 0x7075
+_TEXTS = frozenset({_UNICODE_PATH})
+"""Blocks that are compared with what they should say."""
+_KNOWN = frozenset({_ZIP64, 0x000A, 0x000D, 0x5455, 0x5855, 0x7855, 0x7875, 0x9901, 0xA220, 0xCAFE, 0xD935})
+"""Times, owners, encryption, alignment: numbers, of which none is long."""
+_LONGEST_BLOCK = 32
 
 
 class Ending(NamedTuple):
@@ -51,7 +56,8 @@ class Ending(NamedTuple):
 class Entry(NamedTuple):
     """One entry of the directory.
 
-    ``header`` is where its local header lies, ``needs`` the version that reads it, ``other`` a second name it claims.
+    ``header`` is where its local header lies, ``needs`` the version that reads it, ``other`` a second name it claims,
+    ``strange`` how many bytes of its extra field are of no kind that is known.
     """
 
     name: str
@@ -65,6 +71,7 @@ class Entry(NamedTuple):
     attributes: int
     needs: int
     other: bytes | None
+    strange: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +85,7 @@ class Local:
     packed: int
     size: int
     data: int
+    strange: int
 
 
 def ending(view: memoryview, where: str) -> Ending:
@@ -172,12 +180,14 @@ def entries(view: memoryview, end: Ending, where: str) -> Iterator[Entry]:
         if stop > end.stop:
             refuse(where, "its directory is cut off")
         raw = bytes(view[at + _ENTRY.size : at + _ENTRY.size + length])
-        blocks = _extra(bytes(view[at + _ENTRY.size + length : stop - comment]))
+        field = bytes(view[at + _ENTRY.size + length : stop - comment])
+        blocks = _extra(field)
         size, packed, header = _widened(blocks.get(_ZIP64, b""), (size, packed, header), where)
         other = blocks[_UNICODE_PATH][5:] if _UNICODE_PATH in blocks else None
         place = header + end.shift
         name = decode(raw, flags)
-        yield Entry(name, raw, flags, method, crc, packed, size, place, attributes, needs & 0xFF, other)
+        odd = _strange(field) if field else 0
+        yield Entry(name, raw, flags, method, crc, packed, size, place, attributes, needs & 0xFF, other, odd)
         at, count = stop, count + 1
         if count > MAX_MEMBERS:
             exceed(where, f"more than {MAX_MEMBERS} members")
@@ -200,7 +210,8 @@ def local(view: memoryview, entry: Entry, where: str) -> Local:
     if ALL_ONES_32 in {packed, size}:
         blocks = _extra(bytes(view[data - extra : data]))
         size, packed, _ = _widened(blocks.get(_ZIP64, b""), (size, packed, 0), where)
-    return Local(raw, flags, method, crc, packed, size, data)
+    odd = _strange(bytes(view[data - extra : data])) if extra else 0
+    return Local(raw, flags, method, crc, packed, size, data, odd)
 
 
 def descriptor(view: memoryview, entry: Entry, at: int) -> int:
@@ -230,6 +241,25 @@ def _extra(data: bytes) -> dict[int, bytes]:
         blocks.setdefault(tag, data[at + 4 : at + 4 + length])
         at += 4 + length
     return blocks
+
+
+def _strange(data: bytes) -> int:
+    """Return how many bytes of an extra field are neither of a known kind nor padding: anything may hide there."""
+    found = at = 0
+    while at + 4 <= len(data):
+        tag, length = struct.unpack_from("<2H", data, at)
+        if at + 4 + length > len(data):
+            break
+        block = data[at + 4 : at + 4 + length]
+        plain = tag in _TEXTS or (tag in _KNOWN and length <= _LONGEST_BLOCK)
+        found += 0 if plain or _is_padding(block) else length
+        at += 4 + length
+    return found + (0 if _is_padding(data[at:]) else len(data) - at)
+
+
+def _is_padding(block: bytes) -> bool:
+    """Say whether it is one byte again and again, as writers align members."""
+    return block.count(block[:1]) == len(block)
 
 
 def _widened(block: bytes, numbers: tuple[int, int, int], where: str) -> tuple[int, int, int]:

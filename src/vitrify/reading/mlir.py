@@ -196,6 +196,8 @@ class _Reader:
         sections: dict[int, Cursor] = {}
         while not cursor.empty:
             kind, inner = cursor.section()
+            if kind > _PROPERTIES:
+                refuse(self.where, f"has a section {kind}, which bytecode does not have: another file may hide there")
             if kind in sections:
                 refuse(self.where, f"has section {kind} twice")
             sections[kind] = inner

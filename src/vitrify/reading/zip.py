@@ -15,6 +15,7 @@ import zlib
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from vitrify.core.errors import MalformedError
 from vitrify.core.report import Finding
 from vitrify.reading import _zip_anomalies, _zip_records
 from vitrify.reading._tar_records import is_header
@@ -98,6 +99,11 @@ class Zip:
     def comment(self) -> bytes:
         """What stands behind the end of the directory."""
         return self._end.comment
+
+    @property
+    def start(self) -> int:
+        """Where its first member's header lies; where there is no member, its directory."""
+        return min((entry.header for entry in self._entries), default=self._end.start)
 
     def __contains__(self, name: str) -> bool:
         return name in self.members
@@ -209,11 +215,13 @@ def ends_like_zip(view: memoryview) -> bool:
     return _zip_records.comment_ends(tail, found)
 
 
-_OPENED: dict[int, tuple[weakref.ref[memoryview], Zip]] = {}
+_OPENED: dict[int, tuple[weakref.ref[memoryview], Zip | MalformedError]] = {}
 
 
 def opened(view: memoryview, *, where: str) -> Zip:
     """Return the ZIP file in these bytes; while they are at hand its directory is read once, whoever asks.
+
+    That it is none is kept too: a broken file may have as many entries as an honest one.
 
     Raises:
         MalformedError: As of :class:`Zip`.
@@ -223,8 +231,18 @@ def opened(view: memoryview, *, where: str) -> Zip:
     kept = _OPENED.get(key)
     if kept is None or kept[0]() is not view:
         # A view of the view: what is kept must not keep its own key alive.
-        kept = weakref.ref(view, lambda _: _OPENED.pop(key, None) and None), Zip(view[:], where=where)
+        kept = weakref.ref(view, lambda _: _OPENED.pop(key, None) and None), _tried(view[:], where)
         _OPENED[key] = kept
+    if isinstance(kept[1], MalformedError):
+        raise type(kept[1])(kept[1].message, remedy=kept[1].remedy)
     fresh = copy.copy(kept[1])
     fresh._renew(where)  # noqa: SLF001 (our own class)
     return fresh
+
+
+def _tried(view: memoryview, where: str) -> Zip | MalformedError:
+    try:
+        return Zip(view, where=where)
+    except MalformedError as error:
+        error.__traceback__ = error.__context__ = error.__cause__ = None  # their frames would keep the view
+        return error

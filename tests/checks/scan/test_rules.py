@@ -11,11 +11,15 @@ import vitrify
 from vitrify.checks.scan.rules import RULES, rule
 
 SOURCES = sorted(Path(vitrify.__file__).parent.rglob("*.py"))
-USED = re.compile(r"""\brule\s*=\s*"([a-z0-9-]+)\"""")
+USED = re.compile(
+    r"""\brule\s*(?:,\s*\w+\s*)?=\s*"([a-z0-9-]+)\"|\b_?finding\((?:[^()]|\([^()]*\))*?,\s*"([a-z0-9]+(?:-[a-z0-9]+)+)\""""
+)
+"""As a keyword, as a variable, or as an argument of what makes findings."""
 
 
 def used():
-    return {name for path in SOURCES for name in USED.findall(path.read_text(encoding="utf-8"))}
+    texts = [path.read_text(encoding="utf-8") for path in SOURCES]
+    return {name for text in texts for pair in USED.findall(text) for name in pair if name}
 
 
 def test_every_rule_in_the_source_is_in_the_table():

@@ -137,6 +137,26 @@ CODE: dict[str, Rule] = {
         WITHOUT,
         "not checked",
     ),
+    "installs-packages": Rule(
+        "Installs packages from elsewhere",
+        "Serving the model installs packages from an address, a path or another index, and so runs their code.",
+        READ_IT,
+    ),
+    "operator-reaches-out": Rule(
+        "An operator that reaches out of the model",
+        "The program reads or writes files, talks to other machines or prints what it is told to.",
+        WITHOUT,
+    ),
+    "computed-operator": Rule(
+        "An operator whose name is hidden",
+        "The program keeps an operator as a value, so that nobody can say what it calls.",
+        WITHOUT,
+    ),
+    "foreign-class": Rule(
+        "A class that the framework does not have",
+        "The program uses a class that native code outside of the framework has to register.",
+        READ_IT,
+    ),
     "custom-call": Rule(
         "A call to code outside of the model",
         "The module calls a target by name.",

@@ -11,7 +11,7 @@ Source: ``catboost/libs/model/flatbuffers/model.fbs`` and ``features.fbs``; ``TM
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,7 @@ _MAX_DEPTH = 32
 _MAX_OUTPUTS = 2**20
 
 
-_TREES, _INFO = 1, 2
+_TREES, _INFO, _PARTS = 1, 2, 3
 """Fields of ``TModelCore``."""
 
 
@@ -75,6 +75,7 @@ class CatBoostModel:
         values: Number of values in all leaves.
         features: The kind (``float``, ``categorical``, ``text``) and the name of each, in the order of the data.
         info: What the training wrote down, by name: parameters and metrics as JSON, the library's version.
+        end: Where the file ends; None where tables follow the trees, which only CatBoost reads.
     """
 
     trees: int
@@ -82,6 +83,7 @@ class CatBoostModel:
     values: int
     features: tuple[tuple[str, str], ...]
     info: dict[str, str]
+    end: int | None = None
 
 
 def parse(data: memoryview, *, where: str) -> CatBoostModel:
@@ -97,7 +99,7 @@ def parse(data: memoryview, *, where: str) -> CatBoostModel:
         trees = core.table(_TREES)
         _check_trees(trees)
         _check_features(trees)
-        model = _model(core, trees)
+        model = replace(_model(core, trees), end=None if core.count(_PARTS) else _HEADER.size + size)
         for name in _SETTINGS & model.info.keys():
             msgspec.json.decode(model.info[name])
     except (ValueError, struct.error) as error:

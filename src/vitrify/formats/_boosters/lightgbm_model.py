@@ -28,6 +28,8 @@ HEAD = b"tree\nversion="
 _END = b"\nend of trees\n"
 _TREE = re.compile(rb"^Tree=(.*)$", re.MULTILINE)
 _NUMBERS = re.compile(rb"(?:[-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|inf|nan)(?: +|$))*")
+_PARAMETERS_OF, _PARAMETERS_END = b"parameters:", b"end of parameters"
+_PARAMETER = re.compile(rb"\[\w+: [^\n]*\]")
 _CATEGORIES = b"\npandas_categorical:"
 _CATEGORICAL = 1
 """The bit of ``decision_type`` that says that a threshold is a place in the list of categories."""
@@ -111,6 +113,7 @@ def _parse(data: bytes, where: str) -> LightGBMModel:
         _check_tree(_fields(data[start:stop]), features, f"{where}: tree {index}")
         for index, (start, stop) in enumerate(zip(starts, [*starts[1:], end], strict=True))
     )
+    _check_parameters(data[end + len(_END) :], where)
     stated = re.search(rb"^\[boosting: (\w+)\]$", data[end : end + _PARAMETERS], re.MULTILINE)
     return LightGBMModel(
         version=header["version"].decode(),
@@ -146,6 +149,17 @@ def _check_sizes(sizes: bytes | None, starts: list[int], end: int, where: str) -
     if starts:
         right = right and np.array_equal(offsets[:-1] + starts[0], starts) and offsets[-1] + starts[0] <= end + 1
     expect(right, where, "tree_sizes that are the sizes of the trees")
+
+
+def _check_parameters(tail: bytes, where: str) -> None:
+    """Check the training's parameters: LightGBM takes what stands behind a colon without looking for one."""
+    lines = [line.rstrip(b"\r") for line in tail.split(b"\n")]
+    if _PARAMETERS_OF not in lines:
+        return
+    told = lines[lines.index(_PARAMETERS_OF) + 1 :]
+    expect(_PARAMETERS_END in told, where, "an end of the parameters")
+    told = told[: told.index(_PARAMETERS_END)]
+    expect(all(_PARAMETER.fullmatch(line) for line in told if line), where, "parameters in the form [name: value]")
 
 
 def _check_tree(tree: dict[str, bytes], features: int, where: str) -> int:

@@ -53,16 +53,20 @@ def parse(data: memoryview, *, where: str) -> XGBoostModel:
 
     try:
         start = _start(bytes(data[:4]))
-        _, features, classes, _, _, major, minor = _LEARNER.unpack_from(data, start)
+        _, features, classes, attributes, metrics, major, minor = _LEARNER.unpack_from(data, start)
         objective, booster, at = _names(data, start + _LEARNER.size)
         expect(features < _MAX_FEATURES and 0 <= classes < _MAX_CLASSES, where, "counts that can be")
-        trees, nodes = (0, _weights(data, at, where)) if booster == "gblinear" else _trees(data, at, features, where)
+        if booster == "gblinear":
+            trees, (nodes, end) = 0, _weights(data, at, where)
+        else:
+            trees, nodes, end = _trees(data, at, features, where)
+        end = _notes(data, end, dart=booster == "dart" and trees > 0, attributes=attributes, metrics=metrics)
     except (struct.error, ValueError) as error:
         msg = f"{where}: not a binary model of XGBoost, or a broken one ({error})"
         raise MalformedError(msg) from error
     # Before 1.0 nobody wrote the version down.
     version = f"{major}.{minor}" if 0 < major < 4 else ""  # noqa: PLR2004 (the last version that wrote it)
-    return XGBoostModel(version, booster, objective, features, (), (), classes, trees, nodes, {})
+    return XGBoostModel(version, booster, objective, features, (), (), classes, trees, nodes, {}, end)
 
 
 def _start(head: bytes) -> int:
@@ -86,13 +90,28 @@ def _names(data: bytes | memoryview, at: int) -> tuple[str, str, int]:
     return found[0], found[1], at
 
 
-def _weights(data: memoryview, at: int, where: str) -> int:
+def _notes(data: memoryview, at: int, *, dart: bool, attributes: int, metrics: int) -> int:
+    """Return where what follows the booster ends: the weights of dropped trees, attributes, names of metrics."""
+    if dart:
+        (count,) = _LENGTH.unpack_from(data, at)
+        at += _LENGTH.size + 4 * count
+    for texts in (2 * bool(attributes), bool(metrics)):
+        if not texts:
+            continue
+        (count,) = _LENGTH.unpack_from(data, at)
+        at += _LENGTH.size
+        for _ in range(min(count * texts, len(data))):
+            at += _LENGTH.size + _LENGTH.unpack_from(data, at)[0]
+    return at
+
+
+def _weights(data: memoryview, at: int, where: str) -> tuple[int, int]:
     (count,) = _LENGTH.unpack_from(data, at + _LINEAR)
     expect(count * 4 <= len(data) - at - _LINEAR - _LENGTH.size, where, "all the weights that it counts")
-    return int(count)
+    return int(count), at + _LINEAR + _LENGTH.size + 4 * count
 
 
-def _trees(data: memoryview, at: int, features: int, where: str) -> tuple[int, int]:
+def _trees(data: memoryview, at: int, features: int, where: str) -> tuple[int, int, int]:
     (count, _) = _TREES.unpack_from(data, at)
     at += _TREES.size
     expect(0 <= count <= (len(data) - at) // (_TREE.size + _NODE + _STATISTICS + _GROUP), where, "all its trees")
@@ -102,7 +121,7 @@ def _trees(data: memoryview, at: int, features: int, where: str) -> tuple[int, i
         nodes += size
         at += _TREE.size + size * (_NODE + _STATISTICS)
     expect(len(data) - at >= count * _GROUP, where, "for each tree a group")
-    return count, nodes
+    return count, nodes, at + count * _GROUP
 
 
 def _tree(data: memoryview, at: int, features: int, where: str) -> int:

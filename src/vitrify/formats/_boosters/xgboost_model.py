@@ -54,6 +54,7 @@ class XGBoostModel:
         trees: Number of trees; 0 for a linear model.
         nodes: Number of their nodes; for a linear model, of its weights.
         attributes: What Python attached to it as text, among it ``best_iteration``.
+        end: Where a binary file ends; None for one that is read to its last byte.
     """
 
     version: str
@@ -66,6 +67,7 @@ class XGBoostModel:
     trees: int
     nodes: int
     attributes: dict[str, str]
+    end: int | None = None
 
 
 def parse(data: bytes | memoryview, *, where: str) -> XGBoostModel:

@@ -189,12 +189,13 @@ def _tokenizer(files: Files, name: str) -> Iterator[Finding]:
         while left:
             one = left.pop()
             kind = one.get("type") if isinstance(one, dict) else None
+            kind = kind if kind is None or isinstance(kind, str) else f"a {type(kind).__name__}"
             if kind is not None and kind not in known:
                 yield Finding(
                     place=f"{name}: {part}",
-                    message=f"the {part.replace('_', '-')} {str(kind)[:80]!r} is not known here",
+                    message=f"the {part.replace('_', '-')} {kind[:80]!r} is not known here",
                     rule="unknown-type",
-                    subject=str(kind),
+                    subject=kind,
                     verdict="not checked",
                 )
             if isinstance(one, dict):

@@ -49,7 +49,10 @@ class Aval(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """An exported function; ``gradient`` is its derivative's, where it was exported too."""
+    """An exported function; ``gradient`` is its derivative's, where it was exported too.
+
+    ``end`` is where the last byte lies that anything in the buffer leads to.
+    """
 
     version: int
     name: str
@@ -64,6 +67,7 @@ class Exported:
     convention: int
     module: memoryview
     gradient: Exported | None
+    end: int
 
 
 def looks_like(view: memoryview) -> bool:
@@ -95,6 +99,7 @@ def _exported(table: Table, where: str, depth: int) -> Exported:
     if not table.has(_Field.MODULE):
         refuse(where, "is no exported function: it has no module")
     avals = [_aval(one, where) for one in table.tables(_Field.AVALS)]
+    table.inline()
     disabled = [(int(one.number(0, "<b")), one.text(1)) for one in table.tables(_Field.DISABLED)]
     effects = (one.text(0) for field in (_Field.ORDERED, _Field.UNORDERED) for one in table.tables(field))
     classes: list[str] = []
@@ -114,6 +119,7 @@ def _exported(table: Table, where: str, depth: int) -> Exported:
         convention=int(table.number(_Field.CONVENTION, "<H")),
         module=table.bytes(_Field.MODULE),
         gradient=None if gradient is None else _exported(gradient, where, depth + 1),
+        end=table.buffer.end,
     )
 
 

@@ -138,6 +138,8 @@ class External:
 def _leaves(location: str) -> bool:
     """Say whether a path is none that stays below its directory, on any system."""
     windows = PureWindowsPath(location)
+    if "://" in location:
+        return True
     if windows.drive or windows.root or PurePosixPath(location).is_absolute() or "\0" in location:
         return True
     return ".." in windows.parts or (not windows.parts and location != ".")

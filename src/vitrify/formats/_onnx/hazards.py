@@ -40,12 +40,14 @@ def hazards(model: Model, files: Files, name: str) -> Iterator[Finding]:
         LimitExceededError: It has more parts than an honest model.
     """
     external = External(model, files, name)
-    own = {(function.domain, function.name) for function in model.functions()}
+    own = {(function.domain, function.name, function.overload) for function in model.functions()}
     opsets = model.opsets()
     seen: set[str] = set()
     for one in model.walk():
         if isinstance(one, Operator):
-            if one.type not in seen and (one.node.domain, one.node.op_type) not in own:
+            # A runtime may prefer its own operator to a function of the same name.
+            called = (one.node.domain, one.node.op_type, one.node.overload)
+            if one.type not in seen and (called not in own or one.type in NATIVE):
                 seen.add(one.type)
                 yield from _operator(model, one, opsets.get(one.domain or "ai.onnx", 0))
             continue

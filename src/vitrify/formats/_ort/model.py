@@ -119,7 +119,7 @@ def parse(view: memoryview, *, where: str) -> Model:
     model = session.table(1)
     graph = _graph(model.table(7), 0, where)
     if resolver := session.maybe(3):
-        resolver.inline()
+        _kernels(resolver)
     return Model(
         version=session.text(0),
         ir=int(model.number(0, "<q")),
@@ -131,6 +131,16 @@ def parse(view: memoryview, *, where: str) -> Model:
         graph=graph,
         end=session.buffer.end,
     )
+
+
+def _kernels(resolver: Table) -> None:
+    """Walk the table of the types of kernels, which mean nothing here, so that what is behind it is known to be hidden."""
+    for operator in resolver.tables(0):
+        operator.text(0)
+        for kind in operator.tables(1):
+            kind.text(0)
+            for argument in kind.tables(1):
+                argument.inline()
 
 
 def _graph(table: Table, depth: int, where: str) -> Graph:

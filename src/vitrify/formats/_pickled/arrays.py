@@ -11,11 +11,12 @@ from vitrify.pickles.inert import Call, payload, text
 
 _MOST = 10_000
 _KIND = re.compile(r"[biufUS]\d{1,4}")
+_BYTES = frozenset({"_codecs.encode", "builtins.bytes", "__builtin__.bytes"})
 _RECONSTRUCT, _FROM_BUFFER = "multiarray._reconstruct", "numeric._frombuffer"
 
 
 def values(array: Any) -> list[Any] | None:
-    """Return the items of an array of one dimension; None where it is none, is long, or holds more than plain values."""
+    """Return the items of an array of one dimension; None where it is none, is long, or holds what is not plain."""
     if not isinstance(array, Call):
         return None
     match array.dotted.rpartition("numpy._core.")[2] or array.dotted, array.state, array.args:
@@ -37,8 +38,8 @@ def _items(data: Any, kind: Call, size: int) -> list[Any] | None:
 
 def _bytes(data: Any) -> memoryview | None:
     """Return what holds the numbers; protocols without bytes write it as text that is encoded."""
-    if isinstance(data, Call) and data.dotted == "_codecs.encode" and type(data.args) is tuple and data.args:
-        said = text(data.args[0])
+    if isinstance(data, Call) and data.dotted in _BYTES and type(data.args) is tuple:
+        said = text(data.args[0]) if data.args else ""
         return None if said is None else memoryview(said.encode("latin1", "replace"))
     return payload(data)
 
@@ -48,8 +49,8 @@ def _dtype(kind: Call) -> np.dtype[Any] | None:
     name = text(kind.args[0]) if type(kind.args) is tuple and kind.args else None
     if name is None or not _KIND.fullmatch(name):
         return None
-    order = kind.state[1] if type(kind.state) is tuple and len(kind.state) > 1 else "="
-    return np.dtype(name).newbyteorder(order if order in {"<", ">"} else "=")
+    big = type(kind.state) is tuple and len(kind.state) > 1 and kind.state[1] == ">"
+    return np.dtype(f"{'>' if big else '<'}{name}")
 
 
 def _plain(value: Any) -> Any:

@@ -53,6 +53,7 @@ SCHEMA = Schema(
             "type": "6 ?int32",
             "shape": "7 Shape",
             "tensor": "8 Tensor",
+            "placeholder": "9 string",
             "func": "10 Call",
         },
         "List": {"s": "2 *bytes", "i": "3 *int64", "type": "6 *int32", "func": "9 *Call"},

@@ -38,6 +38,9 @@ DTYPES: dict[str, tuple[int, str]] = {
 }
 """Element types: bytes an element, and the name that NumPy (with ml_dtypes) and PyTorch both give it."""
 
+PACKED = {"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6}
+"""Element types of less than a byte: bits an element; a row's last byte is full."""
+
 MAX_HEADER = 100_000_000
 """Bytes of JSON; the reference implementation's own limit."""
 
@@ -50,7 +53,7 @@ _MAX_RANK = 64
 _MAX_BYTES = 2**63 - 1
 _METADATA = "__metadata__"
 _KEYS = frozenset({"dtype", "shape", "data_offsets"})
-_NAMES = {code: code for code in DTYPES}
+_NAMES = {code: code for code in (*DTYPES, *PACKED)}
 
 
 class _Entry(NamedTuple):
@@ -86,8 +89,15 @@ class Header:
     offset: int
 
 
+def element(dtype: str) -> str:
+    """Return the name of an element type as libraries give it; of one that none of them has, its code."""
+    return DTYPES[dtype][1] if dtype in DTYPES else dtype.lower()
+
+
 def nbytes(dtype: str, shape: tuple[int, ...]) -> int:
     """Return the size of a tensor in bytes."""
+    if dtype in PACKED:
+        return -(-PACKED[dtype] * math.prod(shape) // 8)
     return DTYPES[dtype][0] * math.prod(shape)
 
 
@@ -149,7 +159,7 @@ def _tensor(name: str, entry: Any) -> Tensor:
         msg = f"{name!r}: expected dtype, shape and data_offsets"
         raise TypeError(msg)
     dtype, shape, offsets = entry
-    if not isinstance(dtype, str) or dtype not in DTYPES:
+    if not isinstance(dtype, str) or (dtype not in DTYPES and dtype not in PACKED):
         msg = f"{name!r}: unknown element type {dtype!r}"
         raise ValueError(msg)
     if not _sizes(shape) or not _sizes(offsets) or len(offsets) != 2 or len(shape) > _MAX_RANK:  # noqa: PLR2004
@@ -157,6 +167,9 @@ def _tensor(name: str, entry: Any) -> Tensor:
         raise ValueError(msg)
     if nbytes(dtype, tuple(max(size, 1) for size in shape)) > _MAX_BYTES:
         msg = f"{name!r}: a shape too large for any memory: {shape}"
+        raise ValueError(msg)
+    if PACKED.get(dtype, 8) * math.prod(shape) % 8:
+        msg = f"{name!r}: {dtype} elements that do not fill their last byte, in a shape {shape}"
         raise ValueError(msg)
     if offsets[1] - offsets[0] != nbytes(dtype, tuple(shape)):
         msg = f"{name!r}: {offsets[1] - offsets[0]} bytes for a {dtype} tensor of shape {shape}"

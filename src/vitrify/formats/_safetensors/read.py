@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vitrify.core.errors import MalformedError, MissingDependencyError
-from vitrify.formats._safetensors.header import DTYPES, Tensor
+from vitrify.formats._safetensors.header import DTYPES, PACKED, Tensor
 from vitrify.formats._safetensors.shards import read_headers
 
 if TYPE_CHECKING:
@@ -69,6 +69,9 @@ def _numpy_maker(files: Files, file: str, offset: int) -> Callable[[Tensor, str 
 
 
 def _numpy_dtype(code: str) -> np.dtype[Any]:
+    if code in PACKED:
+        msg = f"NumPy has no {code}, whose elements share bytes"
+        raise ValueError(msg)
     name = DTYPES[code][1]
     if code not in _NEEDS_ML_DTYPES:
         return np.dtype(name)
@@ -88,20 +91,29 @@ def _torch_maker(files: Files, file: str, offset: int) -> Callable[[Tensor, str 
         data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
 
     def make(tensor: Tensor, logical: str | None) -> Any:
-        size, name = DTYPES[tensor.dtype]
+        size, name = DTYPES.get(tensor.dtype) or _packed(tensor.dtype)
         dtype = getattr(torch, name)
+        shape = tensor.shape if tensor.dtype in DTYPES else (*tensor.shape[:-1], tensor.shape[-1] // 2)
         if tensor.start == tensor.end:
-            values = torch.empty(tensor.shape, dtype=dtype)
+            values = torch.empty(shape, dtype=dtype)
         else:
             raw = torch.frombuffer(
                 data, dtype=torch.uint8, count=tensor.end - tensor.start, offset=offset + tensor.start
             )
             if (offset + tensor.start) % size:
                 raw = raw.clone()  # a foreign file whose header is not padded
-            values = raw.view(dtype).reshape(tensor.shape)
+            values = raw.view(dtype).reshape(shape)
         return values if logical is None else _as_complex(values, logical)
 
     return make
+
+
+def _packed(code: str) -> tuple[int, str]:
+    """PyTorch has one type that holds two elements a byte, and none of six bits."""
+    if code != "F4":
+        msg = f"PyTorch has no {code}"
+        raise ValueError(msg)
+    return 1, "float4_e2m1fn_x2"
 
 
 def _as_complex(values: Any, logical: str) -> Any:

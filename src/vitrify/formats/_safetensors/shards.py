@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from vitrify.core.errors import MalformedError
 from vitrify.formats._facts import tensor, weights
-from vitrify.formats._safetensors.header import DTYPES, Header, parse
+from vitrify.formats._safetensors.header import Header, element, parse
 from vitrify.reading.json import parse as parse_json
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def describe_tensors(files: Files, entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the headers say, as JSON: the tensors, their totals, what is tied, the metadata."""
     shards = read_headers(files, entry)
     tensors = [
-        tensor(name, shards.dtypes.get(name, DTYPES[held.dtype][1]), held.shape, held.end - held.start) | {"file": file}
+        tensor(name, shards.dtypes.get(name, element(held.dtype)), held.shape, held.end - held.start) | {"file": file}
         for file, header in shards.headers.items()
         for name, held in header.tensors.items()
     ]

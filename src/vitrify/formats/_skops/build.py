@@ -12,7 +12,7 @@ import numpy as np
 
 from vitrify.core.errors import MalformedError, VitrifyError
 from vitrify.formats._skops import sparse
-from vitrify.pickles import bounds
+from vitrify.pickles import bounds, native_states
 from vitrify.pickles import names as trust
 from vitrify.reading import npy
 from vitrify.reading.malformed import refuse
@@ -134,16 +134,16 @@ class Builder:
         value = cls.__new__(cls)
         state = self.build(node.children[0]) if node.children else None
         if state is not None:
-            _set_state(value, state)
-        bounds.check(value, where=self._where)
+            _set_state(value, state, where=self._where)
+        bounds.check_all([value], where=self._where)
         return value
 
     def _reduced(self, node: Node) -> Any:
         state, args = self._all(node.children)
         value = self._class(node)(*args)
         if state:
-            _set_state(value, state)
-        bounds.check(value, where=self._where)
+            _set_state(value, state, where=self._where)
+        bounds.check_all([value], where=self._where)
         return value
 
     def _operator(self, node: Node) -> Any:
@@ -234,8 +234,9 @@ class Builder:
     }
 
 
-def _set_state(value: Any, state: Any) -> None:
+def _set_state(value: Any, state: Any, *, where: str) -> None:
     """Give an object its attributes as pickle does (the library reference, ``object.__setstate__``)."""
+    native_states.check(type(value), state, where=where)
     if hasattr(value, "__setstate__"):
         value.__setstate__(state)
         return

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from vitrify.formats._stablehlo.module import Body, Function, Module, Op, Port, Type, is_custom_call
 from vitrify.formats._stablehlo.tokens import Token, Tokens
+from vitrify.formats.text import encoding
 from vitrify.reading.malformed import exceed, refuse
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ def read(view: memoryview, *, where: str) -> Module:
         MalformedError: It is cut off, or has no operation.
         LimitExceededError: It is deeper or has more in it than is read.
     """
+    if encoding(view) is None:
+        refuse(where, "is no text of MLIR: it has bytes that no text has")
     return _Parser(view, where).module()
 
 

@@ -9,7 +9,7 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from vitrify.reading.malformed import exceed
+from vitrify.reading.malformed import exceed, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,7 @@ MOST = 1_000_000
 
 _TOKEN = re.compile(
     rb"""\s+|//[^\n]*
-    |(?P<string>"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+")
+    |(?P<string>"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+")|(?P<open>"[^\n]*+)
     |(?P<value>%(?:[0-9]+|[A-Za-z_$.\-][\w$.\-]*)(?:[:\#][0-9]+)?)
     |(?P<symbol>@(?:[A-Za-z_][\w$.]*|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"))
     |(?P<label>\^[\w$.\-]+)
@@ -81,6 +81,8 @@ class Tokens:
             left -= 1
             if left < 0:
                 exceed(self._where, "has more words and signs than a text of its size needs")
+            if kind == "open":  # whoever looked on would look for its end behind each quote that follows
+                refuse(self._where, "has a text that is never closed")
             start, end = found.span()
             text = b"" if end - start > _LONG else found[0]
             if kind == "symbol":

@@ -65,8 +65,8 @@ def _operator(walked: Walked, paths: Paths, one: Operator) -> Iterator[Finding]:
 def _reaches(walked: Walked, one: Operator) -> bool:
     if one.node.op not in ONLY_WITH:
         return True
-    key, text = ONLY_WITH[one.node.op]
+    key, pattern = ONLY_WITH[one.node.op]
     value = walked.attributes(one.node).get(key)
     if value is None:
         return False
-    return any(held and text.encode() in held for held in (value.s, *value.list.s))
+    return bool(value.placeholder) or any(pattern.search(held) for held in (value.s, *value.list.s))

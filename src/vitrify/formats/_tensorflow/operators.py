@@ -6,6 +6,7 @@ reach out of the graph; all others compute, or keep state that lives and dies wi
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -62,6 +63,11 @@ REACHES = (
     ),
     Reach(
         "file-operator",
+        "reads descriptions of messages from a file that the graph names",
+        _names("DecodeProtoV2 EncodeProto"),
+    ),
+    Reach(
+        "file-operator",
         "changes how the process reaches its file systems",
         _names("FileSystemSetConfiguration"),
     ),
@@ -81,17 +87,19 @@ REACHES = (
     ),
 )
 
-ONLY_WITH: dict[str, tuple[str, str]] = {
-    "PrintV2": ("output_stream", "file://"),
-    "FixedUnigramCandidateSampler": ("vocab_file", ""),
-    "DebugIdentity": ("debug_urls", "://"),
-    "DebugIdentityV2": ("debug_urls", "://"),
-    "DebugIdentityV3": ("debug_urls", "://"),
-    "DebugNanCount": ("debug_urls", "://"),
-    "DebugNumericSummary": ("debug_urls", "://"),
-    "DebugNumericSummaryV2": ("debug_urls", "://"),
+_ADDRESS = re.compile(rb"://")
+_DEBUGGERS = (
+    "DebugIdentity DebugIdentityV2 DebugIdentityV3 DebugNanCount DebugNumericSummary DebugNumericSummaryV2".split()
+)
+_DESCRIPTORS = re.compile(rb"^(?!local://|bytes://).")
+ONLY_WITH: dict[str, tuple[str, re.Pattern[bytes]]] = {
+    "PrintV2": ("output_stream", re.compile(rb"file://")),
+    "FixedUnigramCandidateSampler": ("vocab_file", re.compile(rb".", re.DOTALL)),
+    "DecodeProtoV2": ("descriptor_source", _DESCRIPTORS),
+    "EncodeProto": ("descriptor_source", _DESCRIPTORS),
+    **dict.fromkeys(_DEBUGGERS, ("debug_urls", _ADDRESS)),
 }
-"""Operators that reach out only where this attribute is not empty and holds this text."""
+"""Operators that reach out only where this attribute has a text like this, or takes it from whoever calls."""
 
 OPAQUE = {"XlaCallModule": "holds a program of another format (StableHLO), which is not looked into"}
 """Operators whose content is not checked, and why."""

@@ -12,6 +12,7 @@ from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from vitrify.formats._protos.tensorflow import type_name
 from vitrify.reading.malformed import exceed
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ _FIRST = frozenset({"Identity", "StringJoin", "ShardedFilename"})
 _USES = frozenset({"ReadVariableOp", "AssignVariableOp", "VarIsInitializedOp"})
 
 _PLAIN = re.compile(rb"[A-Za-z0-9_]+")
+_ASSET = re.compile(rb"(?:assets/)?[\w-][\w.-]*")
+"""What an asset that is a constant may say: a loader that does not replace it opens the file of that name."""
 
 _MAX_STEPS = 200_000
 _MAX_DEFAULTS = 10
@@ -49,8 +52,9 @@ class Paths:
     def __init__(self, walked: Walked, filename: str, assets: frozenset[str]) -> None:
         """Take the names of the saver's file name tensor and of the assets' tensors, both in the main graph."""
         self._walked = walked
-        saver = frozenset({_node(filename)}) if self._given(_node(filename)) else frozenset()
-        self._allowed = {**dict.fromkeys(SAVER, saver), **dict.fromkeys(TABLES, assets - {""})}
+        saver = frozenset({_node(filename)} if self._given(_node(filename), _PLAIN) else ())
+        inside = frozenset(name for name in assets if self._given(name, _ASSET))
+        self._allowed = {**dict.fromkeys(SAVER, saver), **dict.fromkeys(TABLES, inside)}
         self._left = _MAX_STEPS
         self._known: dict[tuple[tuple[str, str], frozenset[str]], bool] = {}
 
@@ -75,8 +79,8 @@ class Paths:
             self._known[key] = bool(starts) and all(starts)
         return self._known[key]
 
-    def _given(self, name: str) -> bool:
-        """Say whether a node of the main graph has no value of its own but, at most, a plain name for a default."""
+    def _given(self, name: str, default: re.Pattern[bytes]) -> bool:
+        """Say whether a node of the main graph has no value of its own but, at most, such a text for a default."""
         nodes = self._walked.scope("").nodes if name else {}
         for _ in range(_MAX_DEFAULTS):
             node = nodes.get(name)
@@ -85,8 +89,18 @@ class Paths:
             name = _node(node.input[0])
         if node is None or node.op != "Const":
             return node is not None and node.op == "Placeholder"
+        texts = self._texts(node)
+        return texts is not None and all(default.fullmatch(text) for text in texts)
+
+    def _texts(self, node: Any) -> list[bytes] | None:
+        """Return the texts of a constant, none of one of numbers; None where they are packed, or the caller's."""
         value = self._walked.attributes(node).get("value")
-        return value is not None and all(_PLAIN.fullmatch(text) for text in value.tensor.string_val)
+        if value is None or value.placeholder:
+            return None
+        if type_name(value.tensor.dtype) != "string":
+            return []
+        packed = self._walked.document.size(value.tensor.tensor_content)
+        return list(value.tensor.string_val) if value.tensor.string_val and not packed else None
 
     def _starts(self, function: str, tensor: str, allowed: frozenset[str]) -> Iterator[bool]:
         """Yield for each tensor that a path may start with whether it is one of the allowed."""
@@ -169,8 +183,8 @@ class Paths:
         node = self._walked.scope(function).nodes.get(_node(tensor))
         if node is None or node.op != "Const":
             return False
-        value = self._walked.attributes(node).get("value")
-        return value is not None and any(b".." in text for text in value.tensor.string_val)
+        texts = self._texts(node)
+        return texts is None or any(b".." in text for text in texts)
 
     def _passed(self, function: str, index: int) -> list[tuple[str, str] | None]:
         """Return what each caller gives for an argument; None where that cannot be told."""

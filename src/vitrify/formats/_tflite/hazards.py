@@ -18,8 +18,8 @@ FLEX = "Flex"
 """With this before it the name is an operator of TensorFlow, which the select-TF library runs."""
 
 
-def hazards(model: Model, where: str, size: int) -> Iterable[Finding]:
-    """Yield what is code from elsewhere or reaches out; ``size`` is where the file ends, or the zip behind begins."""
+def hazards(model: Model, where: str) -> Iterable[Finding]:
+    """Yield what is code from elsewhere or reaches out."""
     for code in dict.fromkeys(model.codes):
         if code.custom and (finding := _custom(code.name, where)):
             yield finding
@@ -35,9 +35,6 @@ def hazards(model: Model, where: str, size: int) -> Iterable[Finding]:
             message = f"takes tensors from another file, {group!r:.200}"
             remedy = "look at that file too, and see that its path does not lead elsewhere"
             yield Finding(place=where, message=message, rule="external-data", subject=group, remedy=remedy)
-    if size - model.end > _SLACK:
-        message = f"{size - model.end} bytes at {model.end} that nothing in the model leads to"
-        yield Finding(place=where, message=message, rule="hidden-bytes", remedy="convert the model again")
 
 
 def _custom(name: str, where: str) -> Finding | None:
@@ -62,5 +59,3 @@ def _custom(name: str, where: str) -> Finding | None:
 
 
 _READ = "find out what it does; allow it by its exact name if it is yours"
-_SLACK = 1 << 16
-"""Bytes at the end that may belong to options whose fields are not known here; writers pad to 16."""

@@ -20,7 +20,7 @@ MAX_LINE = 100_000
 """Tokens of one statement; a list of weights would be a tensor."""
 
 _TOKEN = re.compile(
-    r"""(?P<string>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")|(?P<comment>\#[^\n]*)|(?P<line>\n[ ]*)"""
+    r"""(?P<string>'(?:[^'\\\n]|\\.)*+'|"(?:[^"\\\n]|\\.)*+")|(?P<open>['"])|(?P<comment>\#[^\n]*)|(?P<line>\n[ ]*)"""
     r"""|(?P<blank>[ \t\r]+)|(?P<word>[A-Za-z_]\w*|\d[\w.+]*|->|\*\*|//|[=!<>]=|.)""",
     re.ASCII,
 )
@@ -95,6 +95,8 @@ def _lines(code: str, where: str) -> Iterator[Line]:
     line, depth = Line(0, []), 0
     for token in _TOKEN.finditer(code):
         kind, text = token.lastgroup, token.group()
+        if kind == "open":  # whoever looked on would look for its end behind each quote that follows
+            refuse(where, "code with a text that is never closed")
         if kind == "line" and depth == 0:
             if line.tokens:
                 yield line

@@ -16,9 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _STRINGS = re.compile(
-    r"""'''(?:[^\\]|\\.)*?'''|\"\"\"(?:[^\\]|\\.)*?\"\"\"|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|\#[^\n]*""", re.DOTALL
+    r"""'{3}(?:[^\\]|\\.)*?'{3}|\"{3}(?:[^\\]|\\.)*?\"{3}|(?P<open>'{3}.*|\"{3}.*)"""
+    r"""|'(?:[^'\\\n]|\\.)*+'|"(?:[^"\\\n]|\\.)*+"|(?P<rest>['"][^\n]*)|\#[^\n]*""",
+    re.DOTALL,
 )
-_DOTS = re.compile(r"[\s\\]*\.[\s\\]*")
+"""Text that is never closed is taken whole, lest its end be looked for behind each quote in it, and kept."""
+_DOTS = re.compile(r"(?<![\s\\])[\s\\]*+\.[\s\\]*+")
 _CHAIN = re.compile(r"(?<![\w.])(torch|ops|rpc_async|rpc_sync|rpc_remote)((?:\.\w+)*)(?!\w)", re.ASCII)
 _CLASS = re.compile(r"__torch__\.torch\.classes\.(\w+)\.(\w+)", re.ASCII)
 
@@ -43,7 +46,7 @@ _REACHES = {
 
 def operators(code: str) -> Iterator[str]:
     """Yield each mention of an operator as ``namespace::name``; a bare ``torch`` or ``ops`` as ``torch::``."""
-    plain = _DOTS.sub(".", _STRINGS.sub('""', code))
+    plain = _DOTS.sub(".", _STRINGS.sub(lambda found: found[0] if found.lastgroup else '""', code))
     for found in _CHAIN.finditer(plain):
         base, parts = found[1], found[2].split(".")[1:]
         if base.startswith("rpc"):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 _DISPATCHED = ("numpy", "numpy.linalg", "numpy.fft")
 _NOT_PURE = frozenset(
@@ -35,12 +36,28 @@ _POLYNOMIALS = {
 VECTORIZE = "numpy.vectorize"
 """Calls a function for each item, which its state names: :func:`vitrify.pickles.arguments.state_problem` looks at it."""
 
+_AXES = frozenset({"_y_axis", "_y_extra_shape", "dtype"})
+_PIECES = frozenset({"_asarray", "_c", "_x", "axis", "extrapolate"})
+SLOTS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "scipy.interpolate._interpolate.interp1d": _AXES,
+        "scipy.interpolate._polyint.BarycentricInterpolator": _AXES,
+        "scipy.interpolate._polyint.KroghInterpolator": _AXES,
+        **{f"scipy.interpolate._interpolate.{name}": _PIECES for name in ("BPoly", "PPoly")},
+        **{
+            f"scipy.interpolate._cubic.{name}": _PIECES
+            for name in ("Akima1DInterpolator", "CubicHermiteSpline", "CubicSpline", "PchipInterpolator")
+        },
+    }
+)
+"""Interpolators, and the attributes that their state sets one by one: their slots, none of them a property."""
+
 STATES = frozenset(
     {
         VECTORIZE,
         "numpy.poly1d",
         *(f"numpy.polynomial.{module}.{name}" for module, name in _POLYNOMIALS.items()),
-        "scipy.interpolate._interpolate.interp1d",
+        *SLOTS,
         "scipy.optimize._constraints.Bounds",
         "scipy.optimize._constraints.LinearConstraint",
         "scipy.optimize._optimize.OptimizeResult",
@@ -51,7 +68,8 @@ STATES = frozenset(
 CALLS = frozenset({"numpy.ma.core.MaskedConstant", "numpy.linalg.LinAlgError"})
 TYPES = frozenset({"numpy.char.chararray", "numpy.linalg.LinAlgError", "scipy.interpolate._interpolate.interp1d"})
 _RESULTS = ("scipy.stats._stats_py", "scipy.stats._morestats", "scipy.stats._mannwhitneyu", "scipy.stats.contingency")
-_DISTRIBUTIONS = ("scipy.stats._continuous_distns", "scipy.stats._discrete_distns", "scipy.stats._levy_stable")
+_DISCRETE = "scipy.stats._discrete_distns"
+_DISTRIBUTIONS = ("scipy.stats._continuous_distns", _DISCRETE, "scipy.stats._levy_stable")
 
 
 def functions() -> Iterator[str]:
@@ -84,7 +102,7 @@ def methods() -> Iterator[str]:
     for name, _ in inspect.getmembers(importlib.import_module("scipy.interpolate").interp1d, inspect.isfunction):
         if name.startswith("_call_"):
             yield f"scipy.interpolate._interpolate.interp1d.{name}"
-    yield from (f"{name}._entropy" for name in distributions() if ".rv_" not in name)
+    yield from (f"{name}._entropy" for name in distributions() if name.startswith(_DISCRETE))
 
 
 def distributions() -> Iterator[str]:
@@ -98,4 +116,11 @@ def distributions() -> Iterator[str]:
                     yield f"{home}.{name}"
 
 
-FROZEN = frozenset(f"scipy.stats._distn_infrastructure.rv_{kind}_frozen" for kind in ("continuous", "discrete"))
+def frozen() -> Iterator[str]:
+    """Distributions with their parameters."""
+    from scipy.stats._distn_infrastructure import rv_frozen
+
+    for home in ("scipy.stats._distn_infrastructure", *_DISTRIBUTIONS):
+        for name, value in vars(importlib.import_module(home)).items():
+            if isinstance(value, type) and issubclass(value, rv_frozen) and value.__module__ == home:
+                yield f"{home}.{name}"

@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_LOOKS = ("any", "all", "ascii", "callable", "chr", "divmod", "enumerate", "hash", "isinstance", "ord", "repr", "zip")
+_LOOKS = (
+    *("any", "all", "ascii", "callable", "chr", "divmod", "enumerate", "hash", "isinstance", "ord", "repr", "reversed"),
+    "zip",
+)
 _TEXT = (
     *("capitalize", "casefold", "endswith", "isalnum", "isalpha", "isdecimal", "isdigit", "islower", "isnumeric"),
     *("isspace", "istitle", "isupper", "lower", "lstrip", "rsplit", "rstrip", "split", "splitlines", "startswith"),
@@ -41,6 +44,14 @@ MEMBERS = frozenset({"re.RegexFlag", "http.HTTPStatus", "uuid.SafeUUID"})
 ARRAYS = frozenset({"array.array", "array._array_reconstructor"})
 
 CALLS = frozenset({*MEMBERS, *ARRAYS})
+
+STATES = frozenset(
+    {
+        *("argparse.Namespace", "collections.UserDict", "collections.UserList", "collections.UserString"),
+        "string.Template",
+    }
+)
+"""Plain holders of values."""
 
 TYPES = frozenset(
     {
