@@ -3,8 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 WORKERS ?= auto
+SECONDS ?= 60
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test lint bench fuzz docs clean
 
 demo: $(READY)  ## train, save, convert, prove and predict on real data
 	$(BIN)/vitrify demo
@@ -20,6 +21,9 @@ lint: $(READY)  ## ruff, mypy, import-linter
 
 bench: $(READY)  ## every figure that the README claims, side by side with a peer
 	$(BIN)/python benchmarks/run.py
+
+fuzz: $(READY)  ## every fuzz target, for SECONDS in all
+	$(BIN)/python tests/fuzz $(SECONDS)
 
 docs: $(READY)  ## build the documentation; a warning is an error
 	$(BIN)/mkdocs build --strict --quiet

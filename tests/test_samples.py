@@ -19,6 +19,7 @@ from vitrify.inspection.drawing import page, rails, svg
 from vitrify.inspection.identify import describe, files_at, identify, identify_one
 from vitrify.inspection.scan import scan, scan_files
 from vitrify.inspection.view import graph
+from vitrify.testing import words
 
 SAMPLES = samples()
 SECONDS = 2
@@ -68,17 +69,7 @@ def test_a_sample_describes_itself_in_the_common_words(name, made):
     facts = json.loads(json.dumps(describe(made(name))))
     assert facts.pop("format") == format_of(name)
     assert facts
-    for port in [*(facts.get("inputs") or ()), *(facts.get("outputs") or ())]:
-        assert {"name", "type", "shape"} <= set(port)
-    for tensor in facts.get("tensors", ()):
-        assert set(tensor) >= {"name", "type", "shape", "bytes"}
-    if "tensors" in facts:
-        assert facts["parameters"] >= 0
-        assert facts["bytes"] >= 0
-    for key in ("operators", "versions", "precision", "metadata"):
-        assert isinstance(facts.get(key, {}), dict), key
-    assert isinstance(facts.get("producer", ""), str)
-    assert isinstance(facts.get("needs", []), list)
+    words.check(facts)
 
 
 @pytest.mark.parametrize("name", SAMPLES)

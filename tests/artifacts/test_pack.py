@@ -199,7 +199,7 @@ def test_a_name_that_cannot_be_is_refused_before_the_file_is_looked_at(tmp_path)
 
 def test_another_format_is_for_pickles_and_refused_for_what_is_kept_as_it_is(file):
     onnx.save(graph(), file)
-    with pytest.raises(UsageError, match="is an? onnx file and is kept as one") as caught:
+    with pytest.raises(UsageError, match="is of the format onnx and is kept in it") as caught:
         vitrify.pack(file, "m", to="skops")
     assert "vitrify convert NAME --to skops" in caught.value.remedy
 
@@ -209,3 +209,21 @@ def test_the_note_says_why_there_is_no_signature_with_and_without_an_example(fil
     save_file({"w": X}, file)
     (note,) = vitrify.pack(file, "w", example=example).document.notes
     assert why in note
+
+
+def test_a_file_that_is_changed_after_its_scan_is_not_packed(file, monkeypatch):
+    """A file that grows, or is written over, is another one than was scanned; what lies in the store is scanned."""
+    from vitrify.artifacts import pack as packing
+
+    look = packing.scan_files
+    file.write_bytes(b"{{ messages }}")
+
+    def scan_then_change(files, **options):
+        report = look(files, **options)
+        with file.open("r+b") as stream:
+            stream.write(b"{{ x.__mro__}}")
+        return report
+
+    monkeypatch.setattr(packing, "scan_files", scan_then_change)
+    with pytest.raises(CheckFailedError, match="changed while"):
+        vitrify.pack(file, "m")

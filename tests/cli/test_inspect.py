@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import subprocess
+import sys
 import tarfile
 
 import numpy as np
@@ -253,3 +255,13 @@ def test_a_file_that_cannot_be_read_is_an_error_without_a_traceback(run, weights
     code, _, err = run(weights)
     assert code == 5
     assert err.splitlines() == [f"error: {weights}: Permission denied", "-> check the path and its rights"]
+
+
+def test_a_reader_who_leaves_is_no_finding_and_no_error(tmp_path):
+    save_file({f"tensor {number}": np.zeros(1) for number in range(4000)}, tmp_path / "many.safetensors")
+    call = [sys.executable, "-c", "from vitrify.cli import main; main()", "inspect", "--all", "many.safetensors"]
+    with subprocess.Popen(call, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        running.stdout.readline()
+        running.stdout.close()
+        err = running.stderr.read()
+    assert (running.returncode, err) == (141, b"")

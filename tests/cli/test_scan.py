@@ -114,9 +114,10 @@ def test_what_is_allowed_by_its_exact_name_is_shown_and_does_not_fail(run, files
 
 def test_the_policy_of_the_folder_is_taken_and_another_can_be_named(run, files):
     Path("vitrify-scan.toml").write_text("fail-on = 'found'\nskip = ['evil.*']\n")
-    status, out, _ = run("evil.pkl", "unknown.bin")
+    status, out, err = run("evil.pkl", "unknown.bin")
     assert status == 0
     assert "skipped  evil.pkl" in out
+    assert "policy: vitrify-scan.toml of this folder" in err
     assert "1 not checked, 1 skipped" in out
     line = json.loads(run("evil.pkl", "--json")[1])
     assert (line["verdict"], line["skipped"]) == ("not checked", True)

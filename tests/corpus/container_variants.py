@@ -8,7 +8,6 @@ import io
 import lzma
 import struct
 import tarfile
-import zipfile
 import zlib
 
 from corpus import Case, data
@@ -24,11 +23,17 @@ _PNG = (
 )  # fmt: skip
 
 
-def _entry(content: bytes, name: bytes = b"archive/data.pkl", *, flags: int = 0, extra: bytes = b"", at: int = 0) -> tuple[bytes, bytes]:
+def _entry(
+    content: bytes, name: bytes = b"archive/data.pkl", *, flags: int = 0, extra: bytes = b"", at: int = 0
+) -> tuple[bytes, bytes]:
     """A stored member: its header with its content, and its entry of the directory."""
     crc, size = zlib.crc32(content), len(content)
-    local = struct.pack("<4s5H3I2H", b"PK\3\4", 20, flags, 0, 0, 0, crc, size, size, len(name), len(extra)) + name + extra
-    central = struct.pack("<4s6H3I5H2I", b"PK\1\2", 20, 20, flags, 0, 0, 0, crc, size, size, len(name), 0, 0, 0, 0, 0, at)
+    local = (
+        struct.pack("<4s5H3I2H", b"PK\3\4", 20, flags, 0, 0, 0, crc, size, size, len(name), len(extra)) + name + extra
+    )
+    central = struct.pack(
+        "<4s6H3I5H2I", b"PK\1\2", 20, 20, flags, 0, 0, 0, crc, size, size, len(name), 0, 0, 0, 0, 0, at
+    )
     return local + content, central + name
 
 

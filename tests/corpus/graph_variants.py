@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from corpus import Case, data
 from corpus.graphs import _field, _onnx
 
@@ -98,7 +96,7 @@ def _linked_folder(folder, marker):
     secret = folder.parent / f"secret-{folder.name}"
     secret.mkdir()
     (secret / "w.bin").write_bytes(bytes(16))
-    os.symlink(secret, folder / "data")
+    (folder / "data").symlink_to(secret)
     return _onnx(folder, "data/w.bin", data=None)
 
 
@@ -160,7 +158,9 @@ def _packed_saver(folder, marker):
     made = folder / "saved"
     made.mkdir()
     saver = _field(3, _field(1, b"file:0"))
-    (made / "saved_model.pb").write_bytes(_field(1, 1) + _field(2, _field(1, _field(4, b"s")) + _field(2, saved) + saver))
+    (made / "saved_model.pb").write_bytes(
+        _field(1, 1) + _field(2, _field(1, _field(4, b"s")) + _field(2, saved) + saver)
+    )
     return made
 
 

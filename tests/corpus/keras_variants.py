@@ -116,6 +116,7 @@ def _old_layer(name: str, config: dict) -> dict:
 def _user_block(folder, marker):
     """A pickle in the block before the superblock, which HDF5 leaves to the user."""
     import h5py
+
     from corpus.opcodes import plain
 
     path = folder / "model.h5"

@@ -65,11 +65,11 @@ def _folder(marker: str) -> bytes:
     return text(marker.rpartition("/")[0])
 
 
-def _array(marker: str) -> bytes:  # noqa: ARG001 (as the others)
+def _array(marker: str) -> bytes:
     return call(name("numpy", "ones"), number(2))
 
 
-def _matrix(marker: str) -> bytes:  # noqa: ARG001 (as the others)
+def _matrix(marker: str) -> bytes:
     return call(name("scipy.sparse", "csr_matrix"), _listed(_listed(number(1))))
 
 
@@ -124,7 +124,9 @@ PROGRAMS = (
     _case("56v", "numpy.ctypeslib:load_library", text("libnothing"), text("/nowhere"), runs=""),
     _case("59v", "_pickle:loads", lambda m: blob(program(call(SYSTEM, text(touch(m)))))),
     _case("59v", "pickle:_loads", lambda m: blob(program(call(SYSTEM, text(touch(m)))))),
-    _case("59v", "multiprocessing.reduction:ForkingPickler.loads", lambda m: blob(program(call(SYSTEM, text(touch(m)))))),
+    _case(
+        "59v", "multiprocessing.reduction:ForkingPickler.loads", lambda m: blob(program(call(SYSTEM, text(touch(m)))))
+    ),
     _case("59v", "pandas:read_pickle", text("http://localhost:9/x.pkl"), runs=""),
     _case("59v", "torch.jit:load", text("next.pt"), runs=""),
     _case("59v", "sklearn.datasets:load_svmlight_file", text("/etc/hostname"), runs=""),

@@ -272,6 +272,20 @@ def test_sizes_that_are_not_those_of_the_trees_are_refused(sizes, saved):
         FORMAT.read(files, {}, Allow())
 
 
+@pytest.mark.parametrize(
+    ("found", "instead"),
+    [("end of parameters", ""), ("[boosting: gbdt]", "[boosting"), ("[boosting: gbdt]", "boosting gbdt")],
+)
+def test_parameters_that_have_another_form_are_refused(found, instead, saved):
+    """LightGBM takes what stands behind a colon without looking for one."""
+    _, files, _ = saved(FORMAT, MODELS["regressor"]()[0])
+    whole = files.read(MODEL).decode()
+    assert found in whole
+    files.path(MODEL).write_text(whole.replace(found, instead))
+    with pytest.raises(MalformedError, match="parameters"):
+        FORMAT.read(files, {}, Allow())
+
+
 def test_every_truncation_before_the_last_tree_ends_is_refused(saved):
     _, files, _ = saved(FORMAT, MODELS["regressor"]()[0])
     whole = files.read(MODEL)

@@ -281,6 +281,27 @@ def test_a_foreign_torch_file_with_an_unpadded_header_is_read(files_and_sink):
     assert np.array_equal(Safetensors().read(place.files(), {"kind": "numpy"}, Allow())["a"], [1, 2])
 
 
+def test_elements_of_less_than_a_byte_are_described_and_read_where_a_library_has_them(tmp_path):
+    values = torch.arange(8, dtype=torch.uint8).reshape(2, 4).view(torch.float4_e2m1fn_x2)
+    path = tmp_path / "model.safetensors"
+    reference_torch.save_file({"w": values}, path)
+    entry = {"file": path.name}
+    (told,) = Safetensors().describe(files_at(path), entry)["tensors"]
+    assert (told["shape"], told["bytes"]) == ([2, 8], 8)
+    made = Safetensors().read(files_at(path), entry | {"kind": "torch"}, Allow())["w"]
+    assert made.shape == values.shape
+    assert torch.equal(made.view(torch.uint8), values.view(torch.uint8))
+    with pytest.raises(MalformedError, match="share bytes"):
+        Safetensors().read(files_at(path), entry | {"kind": "numpy"}, Allow())
+
+
+@pytest.mark.parametrize(("dtype", "shape", "size"), [("F4", [3], 2), ("F6_E2M3", [2], 2), ("F4", [4], 4)])
+def test_elements_that_do_not_fill_their_bytes_are_malformed(dtype, shape, size):
+    text = json.dumps({"w": {"dtype": dtype, "shape": shape, "data_offsets": [0, size]}}).encode()
+    with pytest.raises(MalformedError):
+        parse(memoryview(len(text).to_bytes(8, "little") + text + bytes(size)), where="x")
+
+
 def test_describing_lists_tensors_without_reading_them(files_and_sink):
     written, place = save({"a": np.zeros((2, 3), np.float32), "b": np.zeros(2, ">i2")}, files_and_sink)
     found = Safetensors().describe(place.files(), written.entry)

@@ -25,24 +25,31 @@ def main(arguments):
     if arguments[:1] == ["again"] and len(arguments) == 2:
         return again(Path(arguments[1]))
     if not arguments or unknown(arguments):
-        print(__doc__)
+        say(__doc__)
         return 2
     seed = int(arguments[1]) if len(arguments) > 1 else random.randrange(1 << 32)
     chosen = arguments[2:] or TARGETS
     folder = Path(tempfile.mkdtemp(prefix="vitrify-fuzz-"))
-    print(f"seed {seed}\n{'target':16}{'inputs':>9}{'accepted':>10}{'failures':>10}{'slowest':>10}{'memory':>10}")
+    say(f"seed {seed}")
+    say(f"{'target':16}{'inputs':>9}{'accepted':>10}{'failures':>10}{'time':>10}{'slowest':>10}{'memory':>10}")
     failures = 0
     for name in chosen:
         outcome = in_a_process(name, float(arguments[0]) / len(chosen), seed)
         failures += len(outcome.failures)
-        print(
-            f"{name:16}{outcome.inputs:9}{outcome.accepted:10}{len(outcome.failures):10}"
-            f"{outcome.slowest:8.2f} s{outcome.largest >> 20:6} MiB",
-            flush=True,
+        say(
+            f"{name:16}{outcome.inputs:9}{outcome.accepted:10}{len(outcome.failures):10}{outcome.seconds:8.0f} s"
+            f"{outcome.slowest:8.2f} s{outcome.largest >> 20:6} MiB"
         )
         for case, problem in outcome.failures.values():
-            print(f"  {case.kind}: {problem.splitlines()[-1][:200]}\n  python tests/fuzz again {keep(folder, name, case, problem)}")
+            say(f"  {case.kind}: {problem.splitlines()[-1][:200]}")
+            say(f"  python tests/fuzz again {keep(folder, name, case, problem)}")
     return bool(failures)
+
+
+def say(line):
+    """Print a line now: whoever reads a log of it waits for the next."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def unknown(arguments):
@@ -69,9 +76,11 @@ def again(place):
     """Look once more at an input that was kept, and return the exit status."""
     told = json.loads((place / "case.json").read_text())
     files = place / "files"
-    held = {path.relative_to(files).as_posix(): path.read_bytes() for path in sorted(files.rglob("*")) if path.is_file()}
+    held = {
+        path.relative_to(files).as_posix(): path.read_bytes() for path in sorted(files.rglob("*")) if path.is_file()
+    }
     trial = _run.attempt(import_module(f"fuzz.{told['target']}"), _run.Case(told["kind"], held))
-    print(trial.problem or f"no failure ({trial.seconds:.2f} s, {trial.memory >> 20} MiB)")
+    say(trial.problem or f"no failure ({trial.seconds:.2f} s, {trial.memory >> 20} MiB)")
     return bool(trial.problem)
 
 

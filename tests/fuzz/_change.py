@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
-EDGES = (0, 1, 4, 127, 128, 255, 2**15, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**60, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
+EDGES = (
+    0,
+    1,
+    4,
+    127,
+    128,
+    255,
+    2**15,
+    2**16 - 1,
+    2**31 - 1,
+    2**31,
+    2**32 - 1,
+    2**60,
+    2**62,
+    2**63 - 1,
+    2**63,
+    2**64 - 1,
+)
 """Numbers at which something overflows, or a sign changes."""
 
 
@@ -48,7 +65,7 @@ def _place(size, chance):
 
 
 def _number(data, at, chance):
-    """Write a number over what may be one: an edge, a place in the file, or a little more or less than what is there."""
+    """Write a number over what may be one: an edge, a place in the file, or a little more or less than there was."""
     width, order = chance.choice((1, 2, 4, 4, 8, 8)), chance.choice(("little", "little", "big"))
     at -= at % chance.choice((1, width))
     here = int.from_bytes(data[at : at + width], order)

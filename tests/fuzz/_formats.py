@@ -14,16 +14,22 @@ from fuzz._run import Case
 
 LARGE = 1 << 21
 """Bytes of a sample that is left out: most of it is numbers."""
+SLOW = (
+    *("keras/", "keras-h5/model", "keras-h5/functional", "keras-h5/nested", "keras-h5/weights", "saved-model/keras"),
+    *("saved-model/assets", "saved-model/old", "tf-checkpoint/run", "tflite/quantised", "coreml/mlmodel"),
+    *("coreml/pipeline", "orbax/", "openvino/", "mlflow-model/", "modelpack/vitrify", "torchscript/silero"),
+)
+"""Samples whose makers take seconds to import."""
 
 
 @functools.cache
-def samples(*formats):
-    """Return a case for each sample of these formats, small ones."""
+def samples(*formats, quick):
+    """Return a case for each sample of these formats, small ones; where it has to be quick, none of the ``SLOW``."""
     from samples import samples as every
 
     found = []
     for name, make in every().items():
-        if (kind := name.partition("/")[0]) in formats:
+        if (kind := name.partition("/")[0]) in formats and not (quick and name.startswith(SLOW)):
             with tempfile.TemporaryDirectory() as folder:
                 found.append(_look.case_at(make(Path(folder)), kind))
     return [case for case in found if 0 < case.size < LARGE]

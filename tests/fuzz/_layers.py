@@ -13,6 +13,7 @@ import json
 import lzma
 import pickletools
 import struct
+import warnings
 import zipfile
 import zlib
 
@@ -60,7 +61,9 @@ def _zip(data, chance, inside):
         for one, held in members:
             copy = zipfile.ZipInfo(one.filename, one.date_time)
             copy.compress_type, copy.extra = one.compress_type, one.extra
-            archive.writestr(copy, held)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that a name is there twice
+                archive.writestr(copy, held)
     return stream.getvalue()
 
 
@@ -79,7 +82,9 @@ def _tar(data, chance, inside):
     else:
         field = chance.choice(((0, 100), (100, 8), (124, 12), (156, 1), (157, 100), (257, 8), (345, 155)))
         start = at + field[0] + chance.randrange(field[1])
-        text = chance.choice((b"\0", b"/", b"../", b"7" * 11, b"\x80", b"\xff" * 12, b" ", b"x", b"g", b"L", b"S", b"1", b"2"))
+        text = chance.choice(
+            (b"\0", b"/", b"../", b"7" * 11, b"\x80", b"\xff" * 12, b" ", b"x", b"g", b"L", b"S", b"1", b"2")
+        )
         text = text[: at + sum(field) - start]
         data[start : start + len(text)] = text
     data[at + 148 : at + 156] = b" " * 8

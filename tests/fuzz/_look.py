@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 
+from fuzz._run import Case
 from vitrify.core.catalog import catalog
 from vitrify.core.errors import VitrifyError
 from vitrify.core.protocols import Drawn, Holds
 from vitrify.inspection.identify import files_at
 from vitrify.reading.files import HeldFiles
-
-from fuzz._run import Case
 
 
 def held(case):

@@ -39,7 +39,7 @@ def child(name, seconds, seed, sender, number):
     def told(index):
         number.value = index
 
-    sender.send(_run.run(import_module(f"fuzz.{name}"), seconds, seed, told))
+    sender.send(_run.run(import_module(f"fuzz.{name}"), seconds, seed, told=told))
 
 
 def dead(name, seed, number, status):

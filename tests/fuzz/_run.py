@@ -2,7 +2,7 @@
 
 A target is a module of this folder with three functions:
 
-* ``seeds()`` returns honest cases;
+* ``seeds(quick=False)`` returns honest cases, quickly made ones only where that is asked for;
 * ``change(case, honest, chance)`` returns a case made from one of them (``honest`` are all of them);
 * ``check(case)`` looks at one, says whether anything accepted it, and raises whatever should not have been.
 
@@ -28,6 +28,8 @@ SECONDS = 2.0
 """Of processor time, that one input of up to a MiB may take, and each further MiB as much."""
 MEMORY = 64 << 20
 """Bytes over its own size that one input may take."""
+SMALL = 1 << 16
+"""Bytes of a case that is changed twice as seldom as an empty one: large ones take longer, and show hardly more."""
 HANG = 30
 """Seconds of processor time after which an input is given up."""
 
@@ -106,9 +108,9 @@ class HangError(BaseException):
     """An input that takes far too long; nothing that is looked at catches it."""
 
 
-def run(target, seconds, seed, told=lambda number: None):
+def run(target, seconds, seed, *, quick=False, told=lambda number: None):
     """Fuzz for so long and return what happened; ``told`` hears the number of each input before it is looked at."""
-    honest, outcome = target.seeds(), Outcome()
+    honest, outcome = target.seeds(quick=quick), Outcome()
     for case in honest:  # which imports and warms up all that an input would else be blamed for
         trial = attempt(target, case)
         if trial.what and not trial.costly:
@@ -130,7 +132,8 @@ def run(target, seconds, seed, told=lambda number: None):
 def make(target, honest, seed, number):
     """Return one input of a run."""
     chance = random.Random(f"{seed} {number}")
-    return target.change(chance.choice(honest), honest, chance)
+    [case] = chance.choices(honest, [1 / (case.size + SMALL) for case in honest])
+    return target.change(case, honest, chance)
 
 
 def attempt(target, case):

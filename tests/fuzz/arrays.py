@@ -5,12 +5,11 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
+from fuzz import _formats, _look
+from fuzz._run import Case
 from vitrify.core.protocols import Allow
 from vitrify.pickles.machine import load
 from vitrify.pickles.older import Older
-
-from fuzz import _formats, _look
-from fuzz._run import Case
 
 FORMATS = ("numpy", "joblib", "compressed")
 OLD = Path(__file__).parents[1] / "pickles" / "old"
@@ -18,9 +17,9 @@ OLDER = "older"
 
 
 @functools.cache
-def seeds():
+def seeds(*, quick=False):
     old = [Case(OLDER, {path.name: path.read_bytes()}) for path in sorted(OLD.glob("*/*.pkl"))]
-    return _formats.samples(*FORMATS) + old
+    return _formats.samples(*FORMATS, quick=quick) + old
 
 
 change = _formats.change

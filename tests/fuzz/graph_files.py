@@ -8,14 +8,27 @@ from fuzz import _formats
 from fuzz._run import Case
 
 FORMATS = ("tflite", "ort", "stablehlo", "jax-export", "openvino", "tensorrt!", "executorch!", "native-library!")
-WORDS = (b"<", b">", b"{", b"}", b"(", b"%0", b'"', b"stablehlo.custom_call", b"@f", b"-1", b"99999999999999999999", b"=")
+WORDS = (
+    b"<",
+    b">",
+    b"{",
+    b"}",
+    b"(",
+    b"%0",
+    b'"',
+    b"stablehlo.custom_call",
+    b"@f",
+    b"-1",
+    b"99999999999999999999",
+    b"=",
+)
 
 
 @functools.cache
-def seeds():
+def seeds(*, quick=False):
     from samples import graph_files
 
-    return [*_formats.samples(*FORMATS), Case("tflite", {"f": graph_files.with_files()})]
+    return [*_formats.samples(*FORMATS, quick=quick), Case("tflite", {"f": graph_files.with_files()})]
 
 
 change = functools.partial(_formats.change, words=WORDS)

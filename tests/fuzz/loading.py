@@ -6,20 +6,17 @@ Libraries parse much of it in compiled code, which a file that was made for it m
 from __future__ import annotations
 
 import functools
-import tempfile
-from pathlib import Path
-
-from vitrify.core.protocols import Allow
 
 from fuzz import _formats, _look
+from vitrify.core.protocols import Allow
 
 FORMATS = ("catboost", "joblib", "lightgbm", "numpy", "onnx", "pickle", "safetensors", "skops", "torch", "xgboost")
 SMALL = 1 << 16
 
 
 @functools.cache
-def seeds():
-    return [case for case in _formats.samples(*FORMATS) if case.size < SMALL]
+def seeds(*, quick=False):
+    return [case for case in _formats.samples(*FORMATS, quick=quick) if case.size < SMALL]
 
 
 change = _formats.change

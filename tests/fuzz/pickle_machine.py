@@ -16,13 +16,12 @@ import re
 import struct
 import uuid
 
+from fuzz._run import Case
 from vitrify.core.errors import VitrifyError
 from vitrify.core.protocols import Allow
 from vitrify.pickles import names
 from vitrify.pickles.machine import audit, load
 from vitrify.pickles.python2 import python3
-
-from fuzz._run import Case
 
 SHARED = list | dict | set | bytearray | collections.deque
 """What it matters for whether two are one."""
@@ -258,10 +257,8 @@ def same(one, other):
     return one is other or type(one) is object or bool(one == other)
 
 
-def seeds():
-    return [
-        Case("pickle", {"x": pickle.dumps(value, protocol)}) for value in honest() for protocol in range(6)
-    ]
+def seeds(*, quick=False):
+    return [Case("pickle", {"x": pickle.dumps(value, protocol)}) for value in honest() for protocol in range(6)]
 
 
 def change(case, others, chance):

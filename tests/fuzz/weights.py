@@ -18,8 +18,8 @@ WORDS = (
 
 
 @functools.cache
-def seeds():
-    return _formats.samples(*FORMATS)
+def seeds(*, quick=False):
+    return _formats.samples(*FORMATS, quick=quick)
 
 
 change = functools.partial(_formats.change, words=WORDS)

@@ -107,6 +107,25 @@ class Pair:
                 yield Finding(place=name, message="is bad", rule="bad")
 
 
+class Handing(Pair):
+    """A folder that opens its files when it is asked for its parts."""
+
+    def hazards(self, files, entry):
+        return ()
+
+    def parts(self, files, entry):
+        for name in files.names():
+            files.read(name)
+        yield from ()
+
+
+class Folder(Pair):
+    """Any folder."""
+
+    def detect(self, files):
+        return only(files) is None
+
+
 class Anything(Prefix):
     pass
 
@@ -133,6 +152,8 @@ FORMATS = {
     "box": Box,
     "fan": Fan,
     "pair": Pair,
+    "folder": Folder,
+    "handing": Handing,
     "anything": Anything,
     "packed": Packed,
     "zip": Zip,

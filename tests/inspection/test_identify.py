@@ -85,3 +85,17 @@ def test_what_nothing_knows_is_an_error_that_shows_how_it_begins(formats, tmp_pa
     (tmp_path / "file").write_bytes(b"other")
     with pytest.raises(UnsupportedModelError, match="no format that is known here; it begins with b'other'"):
         describe_all(tmp_path / "file")
+
+
+def test_a_folder_is_what_is_around_the_models_in_it_and_a_scan_asks_all(formats):
+    files = HeldFiles({"index": memoryview(b"a"), "a": memoryview(b"x")})
+    formats("folder", "pair", pair={"around": True})
+    assert names(identify(files)) == ["pair"]
+    assert names(survey(files).found) == ["folder", "pair"]
+    formats("folder", "pair")
+    assert names(identify(files)) == ["folder", "pair"]
+
+
+def test_a_file_with_a_zip_file_behind_it_is_one_thing_where_its_format_answers_for_that(formats, zipped):
+    formats("safe", "zip", zip={"generic": True}, safe={"appended": True})
+    assert names(identify(held(b"safe" + zipped))) == ["safe"]

@@ -221,3 +221,9 @@ def test_a_name_that_is_no_text_is_told_in_characters_that_are(formats, tmp_path
     report = scan(tmp_path)
     assert places(report) == ["\\udcff.pkl:offset 4"]
     assert Report.from_json(report.to_json(), where="report").findings == report.findings
+
+
+def test_code_is_looked_for_in_what_a_folder_s_format_handed_on_too(formats):
+    """Whoever opens a file while it hands others on does not answer for what it means to other loaders."""
+    formats("handing", "pickle", pickle={"anywhere": True})
+    assert places(scan_files(folder(index=b"a", a=b"evil"))) == ["a:offset 4"]

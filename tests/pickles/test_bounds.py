@@ -138,6 +138,21 @@ def test_a_sparse_matrix_that_points_outside_is_refused(layout):
         read(Object(type(matrix), state))
 
 
+SLIPPED = {
+    "rows that end before they begin": ("csr", "indptr", np.array([0, 10**8, 10**8, 10**8, 0], np.int32)),
+    "columns that end before they begin": ("csc", "indptr", np.array([0, 10**8, 10**8, 10**8, 0], np.int32)),
+    "blocks that do not fill it": ("bsr", "_shape", (5, 4)),
+}
+
+
+@pytest.mark.parametrize(("layout", "name", "value"), SLIPPED.values(), ids=SLIPPED)
+def test_a_sparse_matrix_that_scipy_finds_right_and_reads_outside_of_is_refused(layout, name, value):
+    matrix = sparse.kron(np.eye(2), np.ones((2, 2))).asformat(layout)
+    assert read(matrix).shape == (4, 4)
+    with pytest.raises(MalformedError):
+        read(Object(type(matrix), {**vars(matrix), name: value}))
+
+
 def test_a_frame_whose_blocks_lie_elsewhere_is_refused():
     frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
     unpickle, (values, _, rank) = frame._mgr.blocks[0].__reduce__()

@@ -10,6 +10,7 @@ from scipy import stats
 
 from vitrify.core.errors import MalformedError
 from vitrify.core.protocols import Allow
+from vitrify.pickles.distributions import set_state
 from vitrify.pickles.machine import audit, load
 
 
@@ -26,12 +27,15 @@ def read(content):
 
 def test_the_text_of_its_methods_is_not_run(tmp_path):
     marker = tmp_path / "ran"
-    text = f"open({str(marker)!r}, 'w')\n" + stats.norm._parse_arg_template
+    text = f"open({str(marker)!r}, 'w').close()\n" + stats.norm._parse_arg_template
     content = forged(_parse_arg_template=text)
-    assert audit(content, where="x").findings == ()
-    made = read(content)
-    assert not marker.exists()
+    assert [one.rule for one in audit(content, where="x").findings] == ["unsafe-arguments"]
+    with pytest.raises(MalformedError):
+        read(content)
+    made = type(stats.norm).__new__(type(stats.norm))
+    set_state(made, {**vars(stats.norm), "_parse_arg_template": text}, where="x")
     assert made._parse_arg_template == stats.norm._parse_arg_template
+    assert not marker.exists()
     pickle.loads(content)
     assert marker.exists()  # it would have
 

@@ -12,6 +12,7 @@ import pickle
 import re
 import statistics
 import string
+import types
 import uuid
 
 import numpy as np
@@ -65,6 +66,18 @@ def test_what_has_no_equality_comes_back_with_what_it_holds(protocol):
     assert again(OSError(2, "gone"), protocol).errno == 2
     assert list(map(again(operator.itemgetter((0, 1)), protocol), [{(0, 1): 5}])) == [5]
     assert again(str.lower, protocol)("A") == "a"
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_what_holds_itself_comes_back_holding_itself(protocol):
+    space, line, table = types.SimpleNamespace(), [], {}
+    space.me, table["me"] = space, table
+    line.append((line, space))
+    made = again([space, line, table], protocol)
+    assert made[0].me is made[0]
+    assert made[1][0][0] is made[1]
+    assert made[1][0][1] is made[0]
+    assert made[2]["me"] is made[2]
 
 
 def test_text_of_protocol_0_may_be_as_long_as_an_array():

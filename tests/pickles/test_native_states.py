@@ -6,7 +6,10 @@ import copyreg
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
+from pandas._libs.sparse import IntIndex
+from scipy import interpolate
 from sklearn.metrics import DistanceMetric
 from sklearn.neighbors import BallTree, KDTree
 
@@ -88,3 +91,28 @@ def test_a_distance_with_another_state_is_refused(state):
     cls = type(DistanceMetric.get_metric("mahalanobis", V=np.eye(2)))
     with pytest.raises(MalformedError):
         read(Forged(cls, state))
+
+
+def test_pieces_of_a_curve_without_a_stretch_between_two_places_are_refused():
+    curve = interpolate.CubicSpline(np.arange(5.0), np.arange(5.0))
+    slots = {"_c": curve.c, "_x": curve.x, "axis": 0, "extrapolate": True, "_asarray": np.asarray}
+    np.testing.assert_array_equal(read(Forged(type(curve), (None, slots)))([1.5]), curve([1.5]))
+    for broken in ({"_x": curve.x[:1], "_c": curve.c[:, :0]}, {"_x": curve.x[:3]}, {"_c": curve.c[0]}, {"_c": [1]}):
+        with pytest.raises(MalformedError):
+            read(Forged(type(curve), (None, slots | broken)))
+
+
+def test_a_sparse_column_with_fewer_values_than_places_is_refused():
+    column = pd.arrays.SparseArray([0, 1, 2])
+    assert list(read(column)) == [0, 1, 2]
+    with pytest.raises(MalformedError):
+        read(Forged(type(column), {**vars(column), "_sparse_values": np.ones(1, np.int64)}))
+
+
+def test_places_of_a_sparse_column_are_never_taken_unchecked():
+    class Unchecked:
+        def __reduce__(self):
+            return IntIndex, (2, np.array([10**6], np.int32), False)
+
+    with pytest.raises(MalformedError):
+        read(Unchecked())

@@ -161,3 +161,14 @@ def test_damage_gives_typed_errors_only_and_what_is_accepted_is_what_tarfile_rea
     with tarfile.open(fileobj=io.BytesIO(bytes(made))) as theirs:
         found = {one.name.removeprefix("./"): theirs.extractfile(one) for one in theirs if not one.isdir()}
     assert set(contents) == set(found)
+
+
+@pytest.mark.parametrize("place", [100, 108, 116, 136, 329, 337])
+def test_a_field_that_is_no_number_is_found_where_another_reader_stops(place):
+    data = bytearray(packed(member("file", b"1")))
+    data[place : place + 4] = b"9xyz"
+    data[148:156] = b" " * 8
+    data[148:156] = b"%06o\0 " % sum(data[:512])
+    with pytest.raises(tarfile.ReadError):
+        tarfile.TarFile(fileobj=io.BytesIO(data))
+    assert "tar-ambiguous" in rules(bytes(data))

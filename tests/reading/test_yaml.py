@@ -39,6 +39,7 @@ def test_what_the_reference_writes_is_read_equal(value, flow, style):
         "a:\n- 1\n- b: 2\n  c: [x, 'y z', {d: 1.5}]\n-\n  - 3\n",
         "--- # comment\na: 'it''s'  # more\nb: \"tab\\t \\x41 \\u00e9\"\n...\n",
         "plain text\n  over lines\n",
+        "plain text\n\n  over lines\n\n\n  with empty ones\n\n",
         "a: [\n  1,\n  2\n]\n",
         'a: {"x": [true, null]}\n',
         "url: http://example.org/a#b\n",

@@ -271,3 +271,41 @@ def test_damage_gives_typed_errors_only_and_what_is_accepted_is_what_zipfile_rea
         return
     with zipfile.ZipFile(io.BytesIO(bytes(made[:cut]))) as theirs:
         assert contents == {name: theirs.read(name) for name in theirs.namelist()}
+
+
+def test_a_directory_that_is_broken_is_read_once_whoever_asks(monkeypatch):
+    count, read = [], reading._zip_records.entries
+
+    def counted(*arguments):
+        count.append(1)
+        return read(*arguments)
+
+    monkeypatch.setattr(reading._zip_records, "entries", counted)
+    view = memoryview(HONEST["stored"]().replace(b"PK\x01\x02", b"PK\x01\x03", 1))
+    messages = []
+    for _ in range(5):
+        with pytest.raises(MalformedError) as told:
+            opened(view, where="a.zip")
+        messages.append(str(told.value))
+    assert (len(count), len(set(messages))) == (1, 1)
+
+
+EXTRAS = {
+    "padding": (b"FB" + struct.pack("<H", 100) + b"Z" * 100, False),
+    "zeros": (bytes(3), False),
+    "times": (struct.pack("<2HB2I", 0x5455, 9, 3, 1, 2), False),
+    "another kind": (struct.pack("<2H", 0x9999, 40) + bytes(range(40)), True),
+    "a known kind that is too long": (struct.pack("<2H", 0x5455, 80) + bytes(range(80)), True),
+    "a block that is cut off": (struct.pack("<2H", 0x5455, 80) + bytes(range(40)), True),
+}
+
+
+@pytest.mark.parametrize("name", EXTRAS)
+def test_what_hides_in_an_extra_field_is_found(name):
+    extra, hides = EXTRAS[name]
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        info = zipfile.ZipInfo("a.txt")
+        info.extra = extra
+        archive.writestr(info, b"text")
+    assert rules(stream.getvalue()) == ({"zip-hidden-bytes"} if hides else set())

@@ -72,23 +72,21 @@ SAMPLES = {
     "text/latin-1": _file("LICENSE", "Copyright © 2026 Müller\n".encode("latin-1")),
     "text/requirements": _file("requirements.txt", "torch>=2.0\nnumpy\n"),
     "text/vocabulary": _file("vocab.txt", "[PAD]\n[UNK]\nhello\n##ing\n(\n)\n"),
-    "jinja/chat": _file(
-        "chat.jinja", "{% for m in messages %}{{ m['role'] }}: {{ m.content.strip() }}\n{% endfor %}"
-    ),
-    "jinja/by its name": _file("prompt.j2", "You are {{ role }}.\n"),
+    "jinja/chat": _file("chat.jinja", "{% for m in messages %}{{ m['role'] }}: {{ m.content.strip() }}\n{% endfor %}"),
     "hugging-face-json/tokenizer": _file(
-        "tokenizer_config.json", '{"chat_template": "{% for m in messages %}{{ m.content }}{% endfor %}", "pad_token": null}'
+        "tokenizer_config.json", '{"chat_template": "{% for m in messages %}{{ m.content }}{% endfor %}", "pad": null}'
     ),
     "hugging-face-json/modules": _file(
         "modules.json", '[{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}]'
     ),
     "weights-index/transformers": _file(
-        "pytorch_model.bin.index.json", '{"metadata": {"total_size": 4}, "weight_map": {"w": "pytorch_model-00001-of-00001.bin"}}'
+        "model.bin.index.json", '{"metadata": {"total_size": 4}, "weight_map": {"w": "model-00001-of-00001.bin"}}'
     ),
     "graph-text/graph!": _file("graph.pbtxt", 'node {\n  name: "x"\n  op: "Placeholder"\n}\n'),
     "keras-json/architecture": _file(
         "architecture.json",
-        '{"class_name": "Sequential", "config": {"name": "s", "layers": [{"class_name": "Dense", "config": {"units": 2, "activation": "relu"}}]}, "keras_version": "2.15.0", "backend": "tensorflow"}',
+        '{"class_name": "Sequential", "config": {"name": "s", "layers": [{"class_name": "Dense", "config": {"units": 2,'
+        ' "activation": "relu"}}]}, "keras_version": "2.15.0", "backend": "tensorflow"}',
     ),
     "text/docstring": _file("__init__.py", '"""Nothing here."""\n'),
     "media/png": _file("picture.png", png()),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from vitrify.artifacts.artifact import Artifact
+    from vitrify.core.protocols import Files
     from vitrify.core.report import Report
     from vitrify.core.row import Row
     from vitrify.inspection.identify import Identity
@@ -109,7 +110,7 @@ def _require_meant(row: Row, where: str, *, named: bool, to: str | None) -> None
         remedy = f"name the model in it, or seal it all the same with format={row.name!r}, or --format"
         raise UnsupportedModelError(msg, remedy=remedy)
     if to and not row.transient:
-        msg = f"{where} is a {row.name} file and is kept as one; to={to!r} is for the model in a pickle"
+        msg = f"{where} is of the format {row.name} and is kept in it; to={to!r} is for the model in a pickle"
         raise UsageError(msg, remedy=f"pack it without, then: vitrify convert NAME --to {to}")
 
 
@@ -172,7 +173,23 @@ def _seal_as_it_is(
             with stage.open(file, "weight") as stream:
                 for start in range(0, view.nbytes, _CHUNK):
                     stream.write(view[start : start + _CHUNK])
+        _require_same(stage.files(), report)
         document = Document(schema=SCHEMA, format=one.row.name, runtime=None, entry=one.entry, notes=tuple(notes))
         document = document.replace(code=document.code.replace(names=names))
         evidence = {SCAN: to_builtins(report)}
         return seal(stage, Draft(document, description=description, evidence=evidence, read=False), where, tag)
+
+
+def _require_same(copied: Files, report: Report) -> None:
+    """Scan what was copied: whoever may write to the original could have changed it after it was scanned.
+
+    Raises:
+        CheckFailedError: Something is found in the copy that was not found before.
+    """
+    known = {(finding.rule, finding.subject) for finding in report.findings}
+    again = scan_files(copied)
+    new = [finding for finding in again.findings if (finding.rule, finding.subject) not in known]
+    if new:
+        listed = "\n".join(f"  - {finding}" for finding in new)
+        msg = f"the files were changed while they were packed:\n{listed}"
+        raise CheckFailedError(msg, report=again, remedy="see who writes to them; copy them, and pack the copy")

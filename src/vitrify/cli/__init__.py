@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
     from vitrify.core.errors import VitrifyError
 
+_PIPE_CLOSED = 141
+"""128 and the number of SIGPIPE, as a shell has it."""
 _COMMANDS = {
     "save": "Seal a model that a Python file makes: save train.py:model churn --example train.py:X",
     "pack": "Seal a model file: pack model.onnx churn",
@@ -50,6 +52,18 @@ class _LazyGroup(click.Group):
         command: click.Command = importlib.import_module(f"vitrify.cli.{cmd_name.replace('import', 'import_')}").command
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; whoever reads its output may leave before the end, which is no error to tell of.
+
+        Click would leave with 1, which is what ``scan`` says when it found something.
+        """
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # What is still in the buffer has nowhere to go, and Python writes it when it ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(_PIPE_CLOSED)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table of commands from their summaries, importing none."""
         del ctx
@@ -78,9 +92,6 @@ def main(arguments: list[str] | None = None) -> None:
         _fail(UsageError(error.format_message(), remedy=remedy), as_json=as_json)
     except click.Abort:
         sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(141)
     except Exception as error:
         from vitrify.core.errors import StoreError, VitrifyError
 

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from vitrify.cli._plain import plain_json, plain_lines
 from vitrify.core import progress
 from vitrify.core.attestation import TRIAL
 
@@ -29,7 +30,7 @@ _UNBOUNDED = 10_000
 
 def show_json(value: object) -> None:
     """Print one JSON document."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+    click.echo(plain_json(json.dumps(value, indent=2, ensure_ascii=False, default=str)))
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:
@@ -62,9 +63,9 @@ def show_error(error: VitrifyError, *, as_json: bool) -> None:
         kind = type(error).__name__
         click.echo(json.dumps({"error": kind, "message": error.message, "remedy": error.remedy}), err=True)
         return
-    click.echo(f"{click.style('error:', fg='red', bold=True)} {error.message}", err=True)
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {plain_lines(error.message)}", err=True)
     if error.remedy:
-        click.echo(f"{click.style('->', fg='cyan', bold=True)} {error.remedy}", err=True)
+        click.echo(f"{click.style('->', fg='cyan', bold=True)} {plain_lines(error.remedy)}", err=True)
 
 
 def size(count: int) -> str:

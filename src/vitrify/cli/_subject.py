@@ -34,6 +34,11 @@ def find(reference: str, store: str | None) -> Path | Artifact:
     try:
         return open_artifact(reference, store=open_store(store))
     except (ReferenceNotFoundError, UsageError) as error:
+        if reference.startswith(("/", "./", "../", "~")):
+            msg = f"there is no file {reference!r}"
+            raise ReferenceNotFoundError(
+                msg, remedy="check the path; artifacts in the store have names: vitrify ls"
+            ) from error
         msg = f"there is no file {reference!r}, and {error.message}"
         raise type(error)(msg, remedy=f"check the path; for an artifact: {error.remedy}") from error
 

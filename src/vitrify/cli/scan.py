@@ -54,10 +54,13 @@ def command(
     A folder that is a model is one file here; any other is scanned file by file. With --json each file is one line.
     Exit status: 0 all clean, 1 something was found, 2 something could not be checked.
     """
-    from vitrify.checks.scan.policy import find_policy, read_policy
+    from vitrify.checks.scan.policy import FILE, find_policy, read_policy
     from vitrify.checks.scan.targets import targets
 
     policy = (read_policy(policy_file) if policy_file else find_policy(Path())).and_allow(allow)
+    if policy_file is None and Path(FILE).is_file():
+        # Whoever made this folder may have made the policy, too: it is never used in silence.
+        click.echo(f"policy: {FILE} of this folder; --policy names another", err=True)
     named = [*files, *_names(files_from)]
     if not named:
         raise click.UsageError("name a file or a folder to scan")

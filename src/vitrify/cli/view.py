@@ -38,6 +38,7 @@ def command(
 
     Boxes are operators, arrows are tensors with their shapes; nothing in the file runs.
     """
+    from vitrify.cli._plain import plain_lines
     from vitrify.cli._render import show_json
     from vitrify.core.wire import to_builtins
     from vitrify.inspection.drawing.rails import text
@@ -55,7 +56,7 @@ def command(
     elif output:
         _write(Path(output), drawn, reference)
     else:
-        click.echo(text(drawn, most=None if whole else _MOST_LINES))
+        click.echo(plain_lines(text(drawn, most=None if whole else _MOST_LINES)))
 
 
 def _identify(reference: str, store: str | None, form: str | None) -> Identity:

@@ -1,12 +1,23 @@
-"""Tables for notebooks: what ``_repr_html_`` returns."""
+"""Text and tables as HTML: what ``_repr_html_`` returns, and what is written into drawings."""
 
 from __future__ import annotations
 
-from html import escape
+import html
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+_INVISIBLE = re.compile(
+    r"[^\S\n\t ]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+"""What XML forbids, what no reader sees, and what turns the reading direction."""
+
+
+def escape(text: str) -> str:
+    """Return text as HTML and as XML; what nobody could see, or no XML may hold, is a mark instead."""
+    return html.escape(_INVISIBLE.sub("\ufffd", text))
 
 
 def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str = "") -> str:

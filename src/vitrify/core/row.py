@@ -43,6 +43,8 @@ class Row:
             take the file for this (formats).
         appended: Whether its files may have a zip file of their own behind them, for which it answers; behind any other
             file one is a second meaning of the same bytes (formats).
+        around: Whether a folder of it holds models of other formats, which are then its parts and not what the folder
+            is (formats).
         folder: Whether it is always several files in a folder, so that a single file is not asked about (formats).
         summary: One line for people.
     """
@@ -66,6 +68,7 @@ class Row:
     magic: tuple[tuple[int, bytes], ...] = ()
     anywhere: bool = False
     appended: bool = False
+    around: bool = False
     folder: bool = False
     summary: str = ""
 

@@ -26,7 +26,7 @@ _LOOK = 64 * 1024
 _BLOCK = re.compile(rb"\b(?:node|meta_graphs|graph_def|library)\s*(?::\s*)?[{<]")
 _FIELD = re.compile(rb"\bop\s*:|\b(?:saved_model_schema_version|meta_graphs|graph_def|versions)\b")
 _TOKEN = re.compile(
-    rb"""\s+|\#[^\n]*|(?P<text>"(?:[^"\\\n]|\\.)*+(?:"|(?=\n)|\Z)|'(?:[^'\\\n]|\\.)*+(?:'|(?=\n)|\Z))|(?P<word>\w+)|(?P<sign>.)""",
+    rb"""\s+|\#[^\n]*|(?P<text>"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+(?:"|(?=\n)|\Z)|'[^'\\\n]*+(?:\\.[^'\\\n]*+)*+(?:'|(?=\n)|\Z))|(?P<word>\w+)|(?P<sign>.)""",
     re.DOTALL,
 )
 _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|(.))", re.DOTALL)
@@ -81,15 +81,15 @@ def _operators(view: memoryview, where: str) -> tuple[list[str], set[str]]:
     operators: list[str] = []
     functions: set[str] = set()
     key, before = "", ""
-    for kind, token in _tokens(view):
+    for kind, said in _tokens(view):
         if kind == "text":
             if key == "op":
-                operators.append(token)
+                operators.append(said)
             elif key == "name" and before == "signature":
-                functions.add(token)
+                functions.add(said)
         elif kind == "word":
-            key, before = token, key if key == "signature" else ""
-        elif token not in ":{<":
+            key, before = said, key if key == "signature" else ""
+        elif said not in ":{<":
             key = ""
     return operators, functions
 

@@ -1,4 +1,4 @@
-"""A Keras model's configuration as JSON, without weights: what ``model.to_json()`` gives, and ``config.json`` in a folder.
+"""A Keras model's configuration as JSON, without weights: what ``model.to_json()`` gives; ``config.json`` in a folder.
 
 Keras builds the whole model from it, so that it is as much code as a whole model.
 

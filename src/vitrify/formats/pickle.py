@@ -8,7 +8,6 @@ other programs that read a pickle run what is in it.
 
 from __future__ import annotations
 
-import pickle
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from vitrify.core.errors import UnsupportedModelError, VitrifyError
@@ -98,6 +97,8 @@ def _audit(files: Files, entry: Mapping[str, Any]) -> Audit:
 
 def _dump(model: Any, stream: BinaryIO) -> None:
     try:
+        import pickle
+
         pickle.dump(model, stream, protocol=PROTOCOL)
     except OSError:
         raise

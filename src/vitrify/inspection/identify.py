@@ -111,8 +111,13 @@ def _may_be_a_zip_too(view: memoryview, *, known: bool) -> bool:
 
 
 def identify(files: Files) -> tuple[Identity, ...]:
-    """Return every format that the files are of; none where nothing knows them, several where they are several."""
-    return survey(files).found
+    """Return every format that the files are of; none where nothing knows them, several where they are several.
+
+    A folder is of the format that is around the others in it, if one is: a repository that holds an ONNX model is a
+    repository. A scan asks all of them nevertheless.
+    """
+    found = survey(files).found
+    return tuple(one for one in found if one.row.around) or found
 
 
 def identify_one(files: Files, *, where: str, name: str | None = None) -> Identity:

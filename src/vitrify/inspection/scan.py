@@ -148,7 +148,7 @@ class _Scanner:
             self._look(branch, under(place, name), depth)
 
     def _meant_otherwise(self, files: Files, names: Iterable[str], place: str) -> None:
-        """Look for code in what a directory's format takes for numbers or settings: some loader may take it for that."""
+        """Look for code in what a directory's format takes for numbers or settings: a loader may take it for that."""
         rows = [row for row in catalog().rows("format") if row.anywhere]
         for name in names:
             alone, where = single(files, name), under(place, name)

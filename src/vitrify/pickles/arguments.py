@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from vitrify.pickles._trust import python
 from vitrify.pickles import source_text
+from vitrify.pickles._trust import python
 from vitrify.pickles.inert import Call, Dict, Global, Group, Span, parts
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ def cost(dotted: str, args: tuple[Any, ...]) -> int:
     """
     copied = sum(len(arg) for arg in args if type(arg) in _SIZED)
     if dotted in {"re.compile", "re._compile"} and args and type(args[0]) in {str, bytes}:
-        text = args[0] if type(args[0]) is str else str(args[0], "latin1")
+        text = _readable(args[0])
         copied += _COST_OF_PATTERN * len(text) + _COST_OF_RANGE * len(_WIDE_RANGE.findall(text))
     return copied
 
@@ -227,7 +227,11 @@ def _interpreted(args: tuple[Any, ...]) -> bool:
 
 
 def _names_file(value: str | bytes) -> bool:
-    return "dateutil" in (value if type(value) is str else str(value, "latin1")).lower()
+    return "dateutil" in _readable(value).lower()
+
+
+def _readable(value: str | bytes) -> str:
+    return str(value, "latin1") if isinstance(value, bytes) else value
 
 
 def _of_pandas(args: tuple[Any, ...]) -> bool:
@@ -285,6 +289,8 @@ _RULES: dict[str, Callable[[tuple[Any, ...]], bool]] = {
     **dict.fromkeys(python.MEMBERS, _member),
     "numpy.ma.core.MaskedConstant": lambda args: not args,
     "pandas.DateOffset": lambda args: not args,
+    "pandas._libs.sparse.IntIndex": lambda args: len(args) == 2 and type(args[0]) is int,  # noqa: PLR2004 (a third would leave out its checks)
+    "pandas._libs.sparse.BlockIndex": lambda args: len(args) == 3 and type(args[0]) is int,  # noqa: PLR2004 (length, places, lengths)
     "_codecs.encode": _encode,
     "functools.partial": _names_function,
     "operator.itemgetter": lambda args: bool(args) and all(_literal(arg) or _is_key(arg) for arg in args),

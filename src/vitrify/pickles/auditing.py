@@ -8,18 +8,17 @@ not make.
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from vitrify.core.report import Finding
-from vitrify.pickles import arguments, effects, names
+from vitrify.pickles import alike, arguments, effects, names
 from vitrify.pickles._trust import arrays
 from vitrify.pickles.inert import SHORT, Call, Dict, Global, Group, Opaque, Span, parts
 from vitrify.pickles.names import Name
 from vitrify.reading.malformed import exceed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Hashable, Iterable
 
     from vitrify.pickles.dialect import Dialect
     from vitrify.pickles.names import Use
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 MAX_KEY_DEPTH = 64
 MAX_KEY_PARTS = 10_000
 MAX_KEYS = 2_000_000
-MAX_ALIKE = 1000
+MAX_ALIKE = 200
 MAX_COPIES = 1_000_000
 """Items and bytes that calls may take from their arguments beyond twice those of the file: who has one list, and
 calls ``list`` with it a thousand times, has a thousand."""
@@ -48,6 +47,9 @@ _TEXTS = frozenset({"__doc__", "__name__", "__overloads__"})
 """Attributes that Python or PyTorch's compiler left and that nobody calls, where they are text or lists of text."""
 _MAX_TEXTS = 64
 
+_MAY_HOLD_ITSELF = frozenset({"types.SimpleNamespace"})
+"""What is called and then gets its state, like an array, but of which nobody keeps a size or a type meanwhile."""
+
 
 class Auditor:
     """Hands that make inert values and remember what they met."""
@@ -62,7 +64,8 @@ class Auditor:
         self._uses: dict[Name, int] = {}
         self._globals: list[Global] = []
         self._taken: dict[int, Any] = {}
-        self._hashes: Counter[int] = Counter()
+        self._hashes: dict[int, Hashable] = {}
+        self._others: dict[int, set[Hashable]] = {}
         self._keys = MAX_KEYS + 4 * len(view)
         self._copies = MAX_COPIES + 2 * len(view)
 
@@ -154,7 +157,7 @@ class Auditor:
             return
         if instance.states:
             self._note("state-twice", at, f"gives {instance.dotted} a state twice; no pickler does that")
-        elif not instance.made and instance.pushed > 1:
+        elif not instance.made and instance.pushed > 1 and instance.dotted not in _MAY_HOLD_ITSELF:
             self._note("state-late", at, f"changes {instance.dotted} after it was used")
         instance.states = (*instance.states, state)
         self._charge(arguments.cost("", state if type(state) is tuple else (state,)))
@@ -314,6 +317,8 @@ class Auditor:
                 self._keys -= self._parts_of_key(key) + 1
                 if self._keys < 0:
                     exceed(self._where, "keys of dictionaries and sets that are too many to compare")
+                if (known := alike.chosen(key)) is not None:
+                    self._alike(known)
 
     def _parts_of_key(self, key: Any) -> int:
         level, count = [key], 0
@@ -326,11 +331,15 @@ class Auditor:
             exceed(self._where, "a key of a dictionary or set that is too deep or too large to compare")
         return count
 
-    def _alike(self, key: int) -> None:
-        """Bound how many large numbers have one hash: each is compared with all before it."""
-        self._hashes[hash(key)] += 1
-        if self._hashes[hash(key)] > MAX_ALIKE:
-            exceed(self._where, f"more than {MAX_ALIKE} numbers with the same hash as keys")
+    def _alike(self, key: Hashable) -> None:
+        """Bound how many different keys have one hash: each is compared with all before it."""
+        first = self._hashes.setdefault(hash(key), key)
+        if first is key or first == key:
+            return
+        others = self._others.setdefault(hash(key), set())
+        others.add(key)
+        if len(others) > MAX_ALIKE:
+            exceed(self._where, f"more than {MAX_ALIKE} keys with the same hash")
 
 
 _HASH_MODULUS = sys.hash_info.modulus

@@ -14,6 +14,7 @@ import numpy as np
 
 from vitrify.pickles import estimator_bounds as estimators
 from vitrify.pickles import names as trust
+from vitrify.pickles._trust.arrays import SLOTS
 from vitrify.pickles.indices import behind, within
 from vitrify.reading.malformed import refuse
 
@@ -104,12 +105,30 @@ def _spline(spline: Any) -> Iterator[Any]:
     yield np.all(np.diff(knots) >= 0)
 
 
+def _pieces(curve: Any) -> Iterator[Any]:
+    """A polynomial for each stretch between two places; the code that finds the stretch believes that there is one."""
+    places, factors = curve.x, curve.c
+    yield isinstance(places, np.ndarray) and isinstance(factors, np.ndarray)
+    yield places.ndim == 1 and len(places) > 1
+    yield factors.ndim > 1 and factors.shape[0] > 0 and factors.shape[1] == len(places) - 1
+
+
+def _sparse_column(column: Any) -> Iterator[Any]:
+    yield isinstance(column.sp_values, np.ndarray)
+    yield column.sp_values.shape == (column.sp_index.npoints,)
+
+
 def _sparse(matrix: Any) -> Iterator[Any]:
     """What SciPy itself checks when it is asked to, and what it then multiplies with, unlooked."""
     yield all(isinstance(size, int | np.integer) and size >= 0 for size in matrix.shape)
     if matrix.format in {"bsr", "csc", "csr"}:
         yield all(isinstance(part, np.ndarray) for part in (matrix.indptr, matrix.indices, matrix.data))
         matrix.check_format(full_check=True)  # raises
+        # What it leaves out: rows that end before they begin, where the last says that there are none; blocks that
+        # do not fill the matrix.
+        yield np.all(np.diff(matrix.indptr) >= 0)
+        rows, columns = matrix.blocksize if matrix.format == "bsr" else (1, 1)
+        yield matrix.shape[0] % rows == 0 and matrix.shape[-1] % columns == 0
     elif matrix.format == "coo":
         yield len(matrix.coords) == len(matrix.shape)
         yield all(part.shape == matrix.data.shape for part in matrix.coords)
@@ -187,6 +206,8 @@ _CHECKS = {
         for layout in ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")
         for kind in ("array", "matrix")
     },
+    **{name: _pieces for name, slots in SLOTS.items() if "_c" in slots},
+    **dict.fromkeys(("pandas.arrays.SparseArray", "pandas.core.arrays.sparse.array.SparseArray"), _sparse_column),
     "pandas.core.internals.managers.BlockManager": _blocks,
     "pandas.core.internals.managers.SingleBlockManager": _blocks,
     **dict.fromkeys(("pandas.Categorical", "pandas.core.arrays.categorical.Categorical"), _categories),

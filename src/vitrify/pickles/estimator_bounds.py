@@ -55,7 +55,7 @@ def _width(state: State) -> int:
 
 def _grown(tree: Any, width: int) -> bool:
     """Whether this is a fitted tree for so many columns; its users take it for one without asking."""
-    grown = getattr(tree, "tree_", None)
+    grown: Any = getattr(tree, "tree_", None)
     return _is(tree, _DECISION_TREE) and _is(grown, trust.TREE) and grown.n_features == width == _width(vars(tree))
 
 
@@ -116,12 +116,12 @@ def _machine(machine: Any, state: State) -> Iterator[Any]:
     total, pairs = len(support), len(counts) * (len(counts) - 1) // 2
     yield counts.sum() == total if classifies else np.all(counts <= total)  # and then they are not asked for
     yield np.all(counts >= 0)
-    coefficients = machine._dual_coef_  # noqa: SLF001
+    coefficients = machine._dual_coef_
     yield coefficients.shape == (len(counts) - 1, total)
     yield not machine._sparse or coefficients.data.size == coefficients.shape[0] * total  # noqa: SLF001
-    yield machine._intercept_.size == pairs  # noqa: SLF001
-    for chances in (machine._probA, machine._probB):  # noqa: SLF001
-        yield chances.size in {0, pairs}
+    yield machine._intercept_.size == pairs
+    chances = (machine._probA.size, machine._probB.size)  # noqa: SLF001
+    yield chances == (pairs, pairs) or (chances == (0, 0) and not machine._effective_probability)  # noqa: SLF001
     if isinstance(machine.kernel, str) and machine.kernel != "precomputed":
         yield vectors.shape[0] == total and vectors.shape[1] == _width(state)
     else:

@@ -43,6 +43,9 @@ _STATE_BASES = {
 _SIDE_ROOMS = frozenset({"tests", "conftest", "externals", "experimental", "datasets", "_build_utils"})
 """Parts of those packages that hold no models; they are not even imported."""
 
+_SWITCHES = ("sklearn.experimental.enable_halving_search_cv", "sklearn.experimental.enable_iterative_imputer")
+"""Importing them adds names to packages: done first, so that the list is the same whoever imported them before."""
+
 _STATE = frozenset(
     {
         TREE,
@@ -324,6 +327,8 @@ def _spaced(dotted: str) -> str:
 
 def _model_classes() -> Iterator[str]:
     """Estimators, splitters, kernels: classes of a trusted package that have one of its trusted bases."""
+    for switch in _SWITCHES:
+        importlib.import_module(switch)
     for package, bases in _STATE_BASES.items():
         wanted = tuple(getattr(importlib.import_module(module), name) for module, name in _pairs(bases))
         for module in _modules(package):

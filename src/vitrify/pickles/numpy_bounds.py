@@ -130,9 +130,8 @@ _BEFORE: dict[type, Callable[[Any], bool]] = {
 
 def _sound(dtype: np.dtype[Any], depth: int = 0) -> bool:
     """Whether a type is what NumPy itself would make of its parts."""
-    if depth > MAX_DEPTH:
-        return False
-    if dtype.num != _VOID and (dtype.names is not None or dtype.subdtype is not None):
+    composed = dtype.names is not None or dtype.subdtype is not None
+    if depth > MAX_DEPTH or (composed and dtype.num != _VOID):
         return False
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype

@@ -7,7 +7,6 @@ read different files.
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def collisions(names: Iterable[str]) -> Iterator[tuple[str, str]]:
     folders: set[str] = set()
     for name in names:
         path = name.rstrip("/")
-        key = path.casefold() if path.isascii() else unicodedata.normalize("NFC", path).casefold()
+        key = path.casefold() if path.isascii() else _composed(path).casefold()
         if key in seen:
             yield name, "stands twice" if seen[key] == name else f"is {seen[key]!r} on some systems"
         seen.setdefault(key, name)
@@ -61,3 +60,9 @@ def _open(path: str, folders: set[str]) -> None:
     while parent and parent not in folders:
         folders.add(parent)
         parent = parent.rpartition("/")[0]
+
+
+def _composed(path: str) -> str:
+    import unicodedata
+
+    return unicodedata.normalize("NFC", path)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 MAX_FIELDS = 2_000_000
-MAX_KEPT = 64 * 1024 * 1024
-"""A skeleton's bytes; graphs of a hundred thousand operators take a third of it."""
+MAX_KEPT = 32 * 1024 * 1024
+"""A skeleton's bytes, of which the library makes objects twice as large; a hundred thousand operators take 21 MiB."""
 MAX_DEPTH = 100
 """The library's own limit, in every language."""
 SMALL = 4096

@@ -202,9 +202,7 @@ def _is_number(block: bytes, name: str) -> bool:
     """Say whether a field, each eight bytes of it or all, holds a number as any reader takes it."""
     start, stop = _NUMBERS[name]
     fields = [block[at : at + 8] for at in range(start, stop, 8)] if name == "device" else [block[start:stop]]
-    return all(
-        field[0] in _WIDE or not field.split(b"\x00", 1)[0].strip().strip(b"01234567") for field in fields
-    )
+    return all(field[0] in _WIDE or not field.split(b"\x00", 1)[0].strip().strip(b"01234567") for field in fields)
 
 
 def _checksum_fits(block: bytes) -> bool:

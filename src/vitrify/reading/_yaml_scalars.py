@@ -19,9 +19,9 @@ _CONSTANTS: dict[str, Any] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
-_QUOTED = re.compile(r"""'(?:[^']|'')*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
+_QUOTED = re.compile(r"""'[^']*+(?:''[^']*+)*+'|"[^"\\]*+(?:\\.[^"\\]*+)*+\"""", re.DOTALL)
 _TOKEN = re.compile(
-    r"""\s*(?:(?P<mark>[\[\]{},:])|(?P<text>'(?:[^']|'')*'|"(?:[^"\\]|\\.)*")|(?P<plain>[^\s\[\]{},:"'#](?:[^\[\]{},:]|:(?=[^\s\[\]{},]))*))""",
+    r"""\s*(?:(?P<mark>[\[\]{},:])|(?P<text>'[^']*+(?:''[^']*+)*+'|"[^"\\]*+(?:\\.[^"\\]*+)*+")|(?P<plain>[^\s\[\]{},:"'#](?:[^\[\]{},:]|:(?=[^\s\[\]{},]))*))""",
     re.DOTALL,
 )
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)

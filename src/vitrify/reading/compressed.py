@@ -11,7 +11,6 @@ size, and a bomb is stopped while it expands.
 from __future__ import annotations
 
 import mmap
-import tempfile
 import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -87,6 +86,8 @@ def expand(view: memoryview, *, where: str, own: bool = False) -> memoryview:
         MissingDependencyError: Its codec needs a package that is not installed.
     """
     limit = min(max(MIN_EXPANDED, MAX_RATIO * view.nbytes), MAX_EXPANDED)
+    import tempfile
+
     with tempfile.TemporaryFile(prefix="vitrify-") as stream:
         size = 0
         for chunk in _chunks(view, where):

@@ -7,7 +7,6 @@ that protocol and need not know which it is.
 from __future__ import annotations
 
 import mmap
-import tempfile
 import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from vitrify.core.protocols import Files
 
 HEAD = 512
+MAX_MAPS = 256
 
 
 class LocalFiles:
@@ -40,12 +40,14 @@ class LocalFiles:
         return self._paths[name] if name in self._paths else _absent(name, self._paths)
 
     def read(self, name: str) -> bytes:
-        """Return a file's bytes."""
-        return self.path(name).read_bytes()
+        """Return a file's bytes, the mapped ones where it was mapped: what is read is what was looked at."""
+        return bytes(self._maps[name]) if name in self._maps else self.path(name).read_bytes()
 
     def map(self, name: str) -> memoryview:
         """Return a file's bytes, memory-mapped once and read-only: all who look see the same."""
         if name not in self._maps:
+            if len(self._maps) == MAX_MAPS:  # each holds a file open, and a process may hold about a thousand
+                del self._maps[next(iter(self._maps))]
             self._maps[name] = self._map(name)
         return self._maps[name]
 
@@ -78,6 +80,8 @@ class HeldFiles:
 
     def path(self, name: str) -> Path:
         """Return a temporary copy, under a name of our own, that goes when this object goes."""
+        import tempfile
+
         view = self.map(name)
         if self._folder is None:
             folder = tempfile.TemporaryDirectory(prefix="vitrify-")

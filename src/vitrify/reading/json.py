@@ -83,6 +83,8 @@ def peek(view: memoryview, *keys: str) -> dict[str, bytes]:
     parsed for a look, each key that seems to be there is returned as ``null``.
     """
     data = _utf8(view)
+    if data is None:
+        return dict.fromkeys(keys, b"null")
     if not _mentions(keys).search(data):
         return {}
     import msgspec
@@ -104,13 +106,18 @@ def _peek_leniently(data: bytes, keys: tuple[str, ...]) -> dict[str, bytes]:
         return {}
 
 
-def _utf8(view: memoryview) -> bytes | memoryview:
-    """Return what may be an object in UTF-8, whatever Unicode it is in; nothing for what is none."""
+def _utf8(view: memoryview) -> bytes | memoryview | None:
+    """Return what may be an object in UTF-8, whatever Unicode it is in; nothing for what is none.
+
+    None is returned for one in another encoding that is too long for a look.
+    """
     start = bytes(view[:64])
     if 0 in start[:4] or start.startswith((b"\xff\xfe", b"\xfe\xff")):
         encoding = json.detect_encoding(start)
         text = bytes(view[:MAX_PEEKED]).decode(encoding, "ignore").lstrip("\ufeff")
-        return text.encode(errors="replace") if text.lstrip().startswith("{") else b""
+        if not text.lstrip().startswith("{"):
+            return b""
+        return text.encode(errors="replace") if len(view) <= MAX_PEEKED else None
     rest = view[len(_BOM) :] if start.startswith(_BOM) else view
     return rest if start.removeprefix(_BOM).lstrip(_SPACE)[:1] in {b"{", b""} else b""
 

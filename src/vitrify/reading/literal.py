@@ -20,7 +20,7 @@ MAX_DIGITS = 20
 _TOKEN = re.compile(
     r"""\s*(?:(?P<number>-?[0-9]+)L?"""
     r"""|(?P<word>True|False|None)(?![A-Za-z0-9_])"""
-    r"""|[ub]?(?P<text>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")"""
+    r"""|[ub]?(?P<text>'[^'\\\n]*+(?:\\.[^'\\\n]*+)*+'|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+")"""
     r"""|(?P<mark>[{}()\[\],:])|(?P<end>\Z))"""
 )
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)

@@ -135,6 +135,8 @@ class _Parser:
     def _key(self, line: _Line) -> tuple[str, str] | None:
         """Return a line's key and what follows it; None where it has none."""
         text = line.text
+        if text == "?" or text.startswith("? "):
+            self._wrong(line, "a key with a question mark before it")
         if text[0] in "\"'":
             end = quoted_end(text)
             rest = text[end:].lstrip(" ")
@@ -145,7 +147,7 @@ class _Parser:
         end = end if end >= 0 else len(text) - 1 if text.endswith(":") else -1
         if end < 0 or text[0] in "[{]},#" or " #" in text[:end]:
             return None
-        if text[0] in FORBIDDEN or text.startswith("? "):
+        if text[0] in FORBIDDEN:
             self._wrong(line, f"{text[0]!r} before a key")
         return text[:end].rstrip(), text[end + 1 :].lstrip(" ")
 
@@ -209,14 +211,17 @@ class _Parser:
         return _folded(lines, escapes)
 
     def _plain(self, text: str, indent: int) -> Any:
-        pieces = [_without_comment(text)]
+        pieces, read = [_without_comment(text)], self._at
         while pieces[-1] == text and (line := self._peek()) is not None and line.indent > indent:
             if self._key(line):
                 self._wrong(line, "a key inside a text")
-            self._at = line.number
+            between = self._lines[read : line.number - 1]
+            if any(raw.strip() for raw in between):
+                self._wrong(line, "a text that goes on behind a comment")
+            self._at = read = line.number
             text = line.text
-            pieces.append(_without_comment(text))
-        return typed(pieces[0]) if len(pieces) == 1 else " ".join(pieces)
+            pieces += [*("" for _ in between), _without_comment(text)]
+        return typed(pieces[0]) if len(pieces) == 1 else _folded(pieces)
 
 
 def _without_comment(text: str) -> str:

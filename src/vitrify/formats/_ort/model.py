@@ -134,7 +134,7 @@ def parse(view: memoryview, *, where: str) -> Model:
 
 
 def _kernels(resolver: Table) -> None:
-    """Walk the table of the types of kernels, which mean nothing here, so that what is behind it is known to be hidden."""
+    """Walk the table of kernels' types, which mean nothing here, so that what is behind it is known to be hidden."""
     for operator in resolver.tables(0):
         operator.text(0)
         for kind in operator.tables(1):

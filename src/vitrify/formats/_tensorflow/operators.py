@@ -88,8 +88,8 @@ REACHES = (
 )
 
 _ADDRESS = re.compile(rb"://")
-_DEBUGGERS = (
-    "DebugIdentity DebugIdentityV2 DebugIdentityV3 DebugNanCount DebugNumericSummary DebugNumericSummaryV2".split()
+_DEBUGGERS = _names(
+    "DebugIdentity DebugIdentityV2 DebugIdentityV3 DebugNanCount DebugNumericSummary DebugNumericSummaryV2"
 )
 _DESCRIPTORS = re.compile(rb"^(?!local://|bytes://).")
 ONLY_WITH: dict[str, tuple[str, re.Pattern[bytes]]] = {

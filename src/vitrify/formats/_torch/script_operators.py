@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _STRINGS = re.compile(
     r"""'{3}(?:[^\\]|\\.)*?'{3}|\"{3}(?:[^\\]|\\.)*?\"{3}|(?P<open>'{3}.*|\"{3}.*)"""
-    r"""|'(?:[^'\\\n]|\\.)*+'|"(?:[^"\\\n]|\\.)*+"|(?P<rest>['"][^\n]*)|\#[^\n]*""",
+    r"""|'[^'\\\n]*+(?:\\.[^'\\\n]*+)*+'|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"|(?P<rest>['"][^\n]*)|\#[^\n]*""",
     re.DOTALL,
 )
 """Text that is never closed is taken whole, lest its end be looked for behind each quote in it, and kept."""

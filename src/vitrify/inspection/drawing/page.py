@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from html import escape
 from typing import TYPE_CHECKING
 
+from vitrify.core.html import escape
 from vitrify.inspection.drawing.plan import picture, shown
 from vitrify.inspection.drawing.svg import element, text
 

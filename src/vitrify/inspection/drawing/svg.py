@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from vitrify.core.html import escape
 from vitrify.inspection.drawing.layout import LINE, Layout, Spot, layout
 from vitrify.inspection.drawing.plan import Box, Picture, picture
 

@@ -1,1 +1,1 @@
-"""Which names may be trusted, by library: rules for :mod:`vitrify.pickles.generate`, which asks the libraries for them."""
+"""Which names may be trusted, by library: rules for :mod:`vitrify.pickles.generate`."""

@@ -34,7 +34,7 @@ _POLYNOMIALS = {
     "polynomial": "Polynomial",
 }
 VECTORIZE = "numpy.vectorize"
-"""Calls a function for each item, which its state names: :func:`vitrify.pickles.arguments.state_problem` looks at it."""
+"""Calls a function for each item, which its state names: :mod:`vitrify.pickles.arguments` looks at that."""
 
 _AXES = frozenset({"_y_axis", "_y_extra_shape", "dtype"})
 _PIECES = frozenset({"_asarray", "_c", "_x", "axis", "extrapolate"})
@@ -62,7 +62,6 @@ STATES = frozenset(
         "scipy.optimize._constraints.LinearConstraint",
         "scipy.optimize._optimize.OptimizeResult",
         "scipy.optimize._zeros_py.RootResults",
-        "scipy.stats._kde.gaussian_kde",
     }
 )
 CALLS = frozenset({"numpy.ma.core.MaskedConstant", "numpy.linalg.LinAlgError"})
@@ -111,9 +110,9 @@ def distributions() -> Iterator[str]:
 
     for home in _DISTRIBUTIONS:
         for name, value in vars(importlib.import_module(home)).items():
-            if isinstance(value, type) and issubclass(value, rv_continuous | rv_discrete) and value.__module__ == home:
-                if value.__init__ in {rv_continuous.__init__, rv_discrete.__init__}:
-                    yield f"{home}.{name}"
+            makes = getattr(value, "__init__", None) if isinstance(value, type) else None
+            if makes in {rv_continuous.__init__, rv_discrete.__init__} and value.__module__ == home:
+                yield f"{home}.{name}"
 
 
 def frozen() -> Iterator[str]:

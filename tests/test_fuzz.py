@@ -1,0 +1,59 @@
+"""A short run of every fuzz target; ``make fuzz`` runs them for longer."""
+
+from __future__ import annotations
+
+import random
+from importlib import import_module
+from types import SimpleNamespace
+
+import pytest
+from fuzz import TARGETS, _look, protobufs
+from fuzz import archives as archive_targets
+from fuzz._layers import through
+from fuzz._run import Case, run
+from samples import archives
+
+ONE = Case("kind", {"file": b"0123"})
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_two_seconds_of_changed_files_find_nothing(name):
+    outcome = run(import_module(f"fuzz.{name}"), 2, 7, quick=True)
+    assert not outcome.failures, str(outcome)
+    assert outcome.inputs > 10
+    assert outcome.accepted
+
+
+def test_what_a_target_raises_is_told_once_for_each_place_and_run_again_the_same():
+    def check(case):
+        assert int(case.files["file"]) < 5
+
+    def change(case, honest, chance):
+        return Case("kind", {"file": b"%d" % chance.randrange(10)})
+
+    target = SimpleNamespace(seeds=lambda quick: [Case("kind", {"file": b"1"})], change=change, check=check)
+    first, second = (list(run(target, 0.2, 3).failures.values()) for _ in range(2))
+    assert len(first) == 1
+    assert "AssertionError" in first[0][1]
+    assert first[0][0] == second[0][0]
+
+
+def test_an_input_that_takes_too_much_memory_is_a_failure():
+    target = SimpleNamespace(
+        seeds=lambda quick: [ONE], change=lambda case, *_: case, check=lambda _: len(bytearray(1 << 27))
+    )
+    assert "took 12" in str(run(target, 0.2, 3))
+
+
+def test_what_is_changed_behind_a_checksum_is_still_read():
+    data = archives.zipped({"a.txt": b"text", "b.txt": b"more"})
+    seen = {through(data, random.Random(seed), lambda inner: inner + b"!") for seed in range(20)} - {data}
+    assert any(archive_targets.compare(Case("zip", {"a.zip": one})) for one in seen)
+
+
+def test_messages_that_are_cut_off_anywhere_raise_nothing_else():
+    for case in protobufs.seeds(quick=True):
+        for name, data in case.files.items():
+            for end in range(0, min(len(data), 5_000), 250):
+                cut = Case(case.kind, {**case.files, name: data[:end]})
+                _look.ask(_look.form(cut.kind.removesuffix("!")), cut)
