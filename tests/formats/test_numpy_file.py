@@ -11,7 +11,7 @@ from samples import arrays
 from vitrify.core.errors import LimitExceededError, MalformedError, UnsupportedModelError, UntrustedCodeError
 from vitrify.core.protocols import Allow
 from vitrify.formats.numpy_file import NumpyFile
-from vitrify.inspection.identify import identify
+from vitrify.inspection.identify import files_at, identify
 from vitrify.reading.files import HeldFiles, LocalFiles
 from vitrify.testing.directory import DirectorySink
 from vitrify.testing.formats import FormatConformance
@@ -163,3 +163,12 @@ def test_everything_that_a_file_cannot_keep_is_listed_at_once(tmp_path):
 def test_a_name_that_could_leave_a_folder_is_not_written(tmp_path):
     with pytest.raises(UnsupportedModelError, match="npy"):
         FORMAT.write({"../x": np.arange(2)}, DirectorySink(tmp_path), None)
+
+
+def test_names_of_arrays_are_no_paths(tmp_path):
+    arrays = {"W": np.ones(2), "w": np.zeros(2), "layer:0/b": np.arange(3)}
+    np.savez(tmp_path / "a.npz", **arrays)
+    files = files_at(tmp_path / "a.npz")
+    assert not list(NumpyFile().hazards(files, {"file": "a.npz"}))
+    loaded = NumpyFile().read(files, {"file": "a.npz"}, Allow())
+    assert all(np.array_equal(loaded[name], array) for name, array in arrays.items())

@@ -63,7 +63,7 @@ class NumpyFile:
 
         view, where = _find(files, entry)
         if _holds_many(view):
-            yield from opened(view, where=where).findings()
+            yield from Zip(view, where=where, paths=False).findings()
         for name, (one, _) in _layouts(view, where):
             if one.objects:
                 place = f"{where}: {name}" if _holds_many(view) else where
@@ -87,7 +87,7 @@ class NumpyFile:
                     packer.add(f"{name}{_SUFFIX}", npy.encode(array))
             try:
                 Zip(LocalFiles({FILE: path}).map(FILE), where=FILE, strict=True)
-            except MalformedError as error:  # names that no file system could hold
+            except MalformedError as error:  # names that somebody who unpacks it could not have
                 raise UnsupportedModelError(error.message, remedy="rename the arrays") from error
         return Written()
 
@@ -103,7 +103,7 @@ class NumpyFile:
         view, where = _find(files, entry)
         if not _holds_many(view):
             return _array(view, where, allow)
-        archive = Zip(view, where=where, strict=True)
+        archive = Zip(view, where=where, strict=True, paths=False)
         return {
             name.removesuffix(_SUFFIX): _array(archive.read(name), f"{where}: {name}", allow)
             for name in archive.members

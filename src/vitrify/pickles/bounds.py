@@ -61,7 +61,9 @@ def _tree(tree: Any) -> Iterator[Any]:
     yield within(tree.feature[index], tree.n_features)
     yield behind(left[index], index, len(left)) and behind(right[index], index, len(left))
     # A path is written where there is room for the depth that the tree states; a node with two parents has two.
-    yield np.bincount(np.concatenate([left[index], right[index]]), minlength=1).max() <= 1
+    met = np.zeros(len(left), bool)
+    met[left[index]] = met[right[index]] = True
+    yield np.count_nonzero(met) == 2 * len(index)
     yield tree.compute_node_depths().max() <= tree.max_depth + 1
 
 

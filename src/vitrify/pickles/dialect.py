@@ -12,6 +12,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from vitrify.pickles import inert
 from vitrify.reading.malformed import refuse
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Dialect:
         Raises:
             MalformedError: This dialect has no such ids.
         """
-        refuse("pickle", f"a persistent id ({pid!r:.60}), which only the program that wrote it could resolve")
+        refuse("pickle", f"a persistent id ({inert.shown(pid)}), which only the program that wrote it could resolve")
 
     @property
     def persists(self) -> bool:

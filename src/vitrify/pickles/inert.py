@@ -8,6 +8,7 @@ identity and their ``repr`` is one short line, so that no nesting can make eithe
 
 from __future__ import annotations
 
+import reprlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -215,3 +216,24 @@ def walk(root: Any) -> Iterator[Any]:
 
 _HOLD = frozenset({list, tuple})
 _TEXT = frozenset({"str", "latin1"})
+
+
+class _Short(reprlib.Repr):
+    """What Python itself shows of a value, but no more than a message has room for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxstring, self.maxother = 2, 60, 60
+
+    def repr_int(self, value: int, level: int) -> str:
+        """Return a number's digits; Python refuses to write thousands of them."""
+        return super().repr_int(value, level) if value.bit_length() < _LONG else f"<{value.bit_length()} bits>"
+
+
+_LONG = 1024
+_SHORT = _Short()
+
+
+def shown(value: Any) -> str:
+    """Return a value of a file as text for a message, however deep or long it is: at most 60 characters."""
+    return _SHORT.repr(value)[:60]

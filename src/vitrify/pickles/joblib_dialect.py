@@ -104,7 +104,7 @@ class Joblib(Older):
         piece = self._pieces.get(at)
         dtype = instance.state.get("dtype")
         if piece is None or (getattr(dtype, "itemsize", -1), getattr(dtype, "hasobject", None)) != piece[2:]:
-            refuse(self._where, f"NumPy reads the type of the array at {at} as {dtype!r:.60}")
+            refuse(self._where, f"NumPy reads the type of the array at {at} as {inert.shown(dtype)}")
         if piece.objects:
             return self._nested(_is_array), piece.start
         return _array(view[piece.start : piece.end], instance.state), piece.end
@@ -130,7 +130,7 @@ class Joblib(Older):
             return _Piece(at, at, itemsize, objects)
         shape = state.get("shape")
         if type(shape) is not tuple or len(shape) > MAX_RANK or not all(type(n) is int and n >= 0 for n in shape):
-            refuse(self._where, f"an array of shape {shape!r:.60}")
+            refuse(self._where, f"an array of shape {inert.shown(shape)}")
         count = math.prod(shape)
         start = self._padded(state.get("numpy_array_alignment_bytes"), view, at)
         size = count * itemsize
@@ -148,7 +148,7 @@ class Joblib(Older):
             self._require_no_pickle(view, at)
             return at
         if type(alignment) is not int or not 1 <= alignment <= MAX_ALIGNMENT or at >= len(view):
-            refuse(self._where, f"an array at {at} that is aligned to {alignment!r:.60}")
+            refuse(self._where, f"an array at {at} that is aligned to {inert.shown(alignment)}")
         size = view[at]
         padding = bytes(view[at + 1 : at + 1 + size])
         if not 1 <= size <= alignment or padding != bytes([_PADDING]) * size:
@@ -220,7 +220,7 @@ def _measure(dtype: Any, where: str) -> tuple[int, bool]:
         text = _text(one)
         found = _TYPE.fullmatch(text) if text is not None else None
         if found is None or seen > MAX_FIELDS:
-            refuse(where, f"an array of {one!r:.60}")
+            refuse(where, f"an array of {inert.shown(one)}")
         if size < 0:
             size = _sized(found[1], found[2], where)
         objects = objects or found[1] == "O"
@@ -253,9 +253,9 @@ def _parts(dtype: inert.Call, size: int | None, where: str) -> list[Any]:
     if state is None:
         return []
     if type(state) is not tuple or len(state) < 8:  # noqa: PLR2004 (as NumPy writes it)
-        refuse(where, f"a type with a state {state!r:.60}")
+        refuse(where, f"a type with a state {inert.shown(state)}")
     if size is not None and state[5] not in {-1, size}:
-        refuse(where, f"a type of {size} bytes that says {state[5]!r:.60}")
+        refuse(where, f"a type of {size} bytes that says {inert.shown(state[5])}")
     base, fields = state[2], state[4]
     parts = [base[0]] if type(base) is tuple and base else []
     if isinstance(fields, inert.Dict):

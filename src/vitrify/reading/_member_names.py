@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 MAX_NAME = 4096
+SOMEWHERE = "on some systems"
+"""Ends what :func:`collisions` says of names that are two on this system."""
 """Bytes of a path that Linux takes; a longer one breaks the realpath of some unpackers."""
 
 _COLON = re.compile(r":(?!\d+(?:$|[./]))")
@@ -44,7 +46,7 @@ def collisions(names: Iterable[str]) -> Iterator[tuple[str, str]]:
         path = name.rstrip("/")
         key = path.casefold() if path.isascii() else _composed(path).casefold()
         if key in seen:
-            yield name, "stands twice" if seen[key] == name else f"is {seen[key]!r} on some systems"
+            yield name, "stands twice" if seen[key] == name else f"is {seen[key]!r} {SOMEWHERE}"
         seen.setdefault(key, name)
         if path == name:
             files.add(path)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from vitrify.reading._zip_records import Ending, Entry, Local
 
+NAME = "zip-name"
+"""The rule of what is wrong with a name as a path."""
 _TOLD_TWICE = 0b0010_1000_0100_1001
 """Flags that change what is read: encrypted, deferred, strongly encrypted, UTF-8, masked."""
 _ENCRYPTED = 0b0010_0000_0100_0001
@@ -44,7 +46,8 @@ def of(
         for difference in _differences(entry, local):
             yield finding(place, f"its directory and its own header have different {difference}", "zip-ambiguous")
     for name, how in _member_names.collisions(entry.name for entry in entries):
-        yield finding(f"{where}: {name:.200}", f"this name {how}", "zip-duplicate")
+        rule = NAME if how.endswith(_member_names.SOMEWHERE) else "zip-duplicate"
+        yield finding(f"{where}: {name:.200}", f"this name {how}", rule)
     yield from _gaps(view, end, entries, locals_, where)
 
 
@@ -56,7 +59,7 @@ def finding(place: str, message: str, rule: str) -> Finding:
 
 def _member(entry: Entry, place: str) -> Iterator[Finding]:
     if reason := _member_names.flaw(entry.name):
-        yield finding(place, f"this name {reason}", "zip-name")
+        yield finding(place, f"this name {reason}", NAME)
     if entry.other is not None and entry.other != entry.name.encode():
         yield finding(place, f"a second name, {entry.other.decode('utf-8', 'replace')!r:.200}", "zip-ambiguous")
     if entry.flags & _ENCRYPTED:

@@ -65,15 +65,17 @@ class Zip:
         view: The bytes, read-only.
         where: What they are, for messages.
         strict: Whether to refuse a file with any finding, as loading must.
+        paths: Whether its names are paths, as they are where somebody may unpack it; else they are only names.
 
     Raises:
         MalformedError: It is no ZIP file, or its directory points to what is not there.
         LimitExceededError: It has more than a million members.
     """
 
-    def __init__(self, view: memoryview, *, where: str, strict: bool = False) -> None:
+    def __init__(self, view: memoryview, *, where: str, strict: bool = False, paths: bool = True) -> None:
         """Read the directory and the header of each member; no content."""
         self._view = view
+        self._paths = paths
         self._renew(where)
         self._end = _zip_records.ending(view, where)
         self._entries = tuple(_zip_records.entries(view, self._end, where))
@@ -179,7 +181,8 @@ class Zip:
             refuse(found[0].place, found[0].message, remedy=found[0].remedy)
 
     def _look(self) -> Iterator[Finding]:
-        yield from _zip_anomalies.of(self._view, self._end, self._entries, self._locals, self._where)
+        found = _zip_anomalies.of(self._view, self._end, self._entries, self._locals, self._where)
+        yield from (one for one in found if self._paths or one.rule != _zip_anomalies.NAME)
         total = sum(entry.size for entry in self._entries if entry.method != STORED)
         if total > max(MIN_TOTAL, MAX_RATIO * self._view.nbytes):
             message = f"its members unpack to {total} bytes, {total // max(1, self._view.nbytes)} times its size"

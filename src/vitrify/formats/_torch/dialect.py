@@ -89,7 +89,7 @@ class TorchDialect(Dialect):
                 return self._storage(STORAGES[cls.dotted], key, location, count, more)
             case ("storage", inert.Global() as cls, *_):
                 refuse(self.where, f"a storage of class {cls.dotted:.200}, which PyTorch has not")
-        return refuse(self.where, f"a persistent id that is none of PyTorch's ({pid!r:.60})")
+        return refuse(self.where, f"a persistent id that is none of PyTorch's ({inert.shown(pid)})")
 
     def _storage(self, kind: str, key: Any, location: Any, count: Any, more: list[Any]) -> Storage:
         name, device = inert.text(key) if not isinstance(key, int) else str(key), inert.text(location)
@@ -98,15 +98,15 @@ class TorchDialect(Dialect):
         found = Storage(name, kind, count, 0, device)
         kept = self.storages.setdefault(name, found)
         if (kept.count, SIZES[kept.type]) != (count, SIZES[kind]):
-            refuse(self.where, f"storage {name!r:.200} has two sizes")
+            refuse(self.where, f"storage {inert.shown(name)} has two sizes")
         match more:
             case [] | [None]:
                 return found
             case [(view, start, size)] if type(start) is int and type(size) is int and min(start, size) >= 0:
                 if start + size > count or inert.text(view) is None:
-                    refuse(self.where, f"a view that reaches out of storage {name!r:.200}")
+                    refuse(self.where, f"a view that reaches out of storage {inert.shown(name)}")
                 return Storage(name, kind, size, start, device)
-        return refuse(self.where, f"a view of storage {name!r:.200} that is none")
+        return refuse(self.where, f"a view of storage {inert.shown(name)} that is none")
 
 
 class _Classes(Mapping[str, type]):

@@ -111,7 +111,7 @@ def _legacy(view: memoryview, where: str) -> Checkpoint:
     pickle, audited = stream.pickle(dialect)
     keys = stream.pickle()[1].root
     if magic != int.from_bytes(MAGIC, "little") or protocol != _PROTOCOL:
-        refuse(where, f"protocol {protocol!r:.20} of torch.save, expected {_PROTOCOL}")
+        refuse(where, f"protocol {inert.shown(protocol)} of torch.save, expected {_PROTOCOL}")
     data = {} if audited.error else dict(_storages(stream, keys, dialect, where))
     if stream.left:
         message = f"{stream.left} bytes after the last storage, which PyTorch does not read"
@@ -130,8 +130,8 @@ def _storages(stream: Stream, keys: Any, dialect: TorchDialect, where: str) -> I
         name = inert.text(key) if not isinstance(key, int) else str(key)
         storage = dialect.storages.get(name or "")
         if storage is None:
-            refuse(where, f"storage {name!r:.200} is there, but no tensor has it")
+            refuse(where, f"storage {inert.shown(name)} is there, but no tensor has it")
         count = int.from_bytes(stream.take(_COUNT), "little", signed=True)
         if count != storage.count:
-            refuse(where, f"storage {name!r:.200} has {count} elements, and {storage.count} by its tensors")
+            refuse(where, f"storage {inert.shown(name)} has {count} elements, and {storage.count} by its tensors")
         yield str(name), stream.take(count * SIZES[storage.type])

@@ -47,7 +47,7 @@ class _Reader(Stream):
         """Yield the pickle at the head of each item; the caller takes what follows it."""
         count = self.value()
         if type(count) is not int or not 0 <= count <= self.left:
-            refuse(self.where, f"a count that is none: {count!r:.20}")
+            refuse(self.where, f"a count that is none: {inert.shown(count)}")
         for _ in range(count):
             yield self.value()
 
@@ -91,7 +91,7 @@ def _storage(item: Any, reader: _Reader) -> Storage:
             kind = STORAGES[cls.dotted]
             if count >= 0:
                 return Storage(str(key)[:100], kind, count, 0, str(location)[:100])
-    return refuse(reader.where, f"a storage that is none ({item!r:.60})")
+    return refuse(reader.where, f"a storage that is none ({inert.shown(item)})")
 
 
 def _list(reader: _Reader) -> list[Any]:
@@ -105,7 +105,7 @@ def _view(item: Any, known: dict[str, Storage], where: str) -> dict[str, Storage
             whole = known[str(root)[:100]]
             if start >= 0 and count >= 0 and start + count <= whole.count:
                 return {str(key)[:100]: Storage(whole.key, whole.type, count, start, whole.location)}
-    return refuse(where, f"a view of a storage that is none ({item!r:.60})")
+    return refuse(where, f"a view of a storage that is none ({inert.shown(item)})")
 
 
 def _tensor(item: Any, known: dict[str, Storage], reader: _Reader) -> Iterator[tuple[str, Stored]]:
@@ -113,11 +113,11 @@ def _tensor(item: Any, known: dict[str, Storage], reader: _Reader) -> Iterator[t
         case (key, storage, inert.Global()):
             pass
         case _:
-            refuse(reader.where, f"a tensor that is none ({item!r:.60})")
+            refuse(reader.where, f"a tensor that is none ({inert.shown(item)})")
     if storage is None:  # an empty tensor needs none
         return
     if str(storage)[:100] not in known:
-        refuse(reader.where, f"a tensor of a storage that is not there ({storage!r:.60})")
+        refuse(reader.where, f"a tensor of a storage that is not there ({inert.shown(storage)})")
     rank = int.from_bytes(reader.take(_RANK)[:4], "little", signed=True)
     if not 0 <= rank <= MAX_RANK:
         refuse(reader.where, f"a tensor of rank {rank}")

@@ -163,7 +163,7 @@ def _joined(name: str, key: Any) -> str:
 
 
 def _stored(name: str, call: inert.Call, where: str) -> Stored:
-    place = f"{where}: tensor {name!r:.200}"
+    place = f"{where}: tensor {inert.shown(name)}"
     match call.args:
         case (Storage() as storage, offset, sizes, strides, *_):
             pass
@@ -200,7 +200,7 @@ def _dtype(args: tuple[Any, ...], place: str) -> str:
     value = args[_V3_DTYPE] if len(args) > _V3_DTYPE else None
     name = value.dotted.removeprefix("torch.") if isinstance(value, inert.Global) else ""
     if name not in SIZES:
-        refuse(place, f"of an element type that is none: {value!r:.60}")
+        refuse(place, f"of an element type that is none: {inert.shown(value)}")
     return name
 
 
@@ -208,5 +208,5 @@ def _sequence(value: Any, place: str) -> tuple[Any, ...]:
     if isinstance(value, inert.Call) and value.dotted == "torch.Size" and isinstance(value.args, tuple) and value.args:
         value = value.args[0]
     if not isinstance(value, list | tuple):
-        refuse(place, f"sizes or strides that are none: {value!r:.60}")
+        refuse(place, f"sizes or strides that are none: {inert.shown(value)}")
     return tuple(value)
