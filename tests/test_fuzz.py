@@ -7,10 +7,10 @@ from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
-from fuzz import TARGETS, _look, protobufs
+from fuzz import TARGETS, _look, protobufs, texts, whole
 from fuzz import archives as archive_targets
 from fuzz._layers import through
-from fuzz._run import Case, run
+from fuzz._run import Case, attempt, run
 from samples import archives
 
 ONE = Case("kind", {"file": b"0123"})
@@ -49,6 +49,29 @@ def test_what_is_changed_behind_a_checksum_is_still_read():
     data = archives.zipped({"a.txt": b"text", "b.txt": b"more"})
     seen = {through(data, random.Random(seed), lambda inner: inner + b"!") for seed in range(20)} - {data}
     assert any(archive_targets.compare(Case("zip", {"a.zip": one})) for one in seen)
+
+
+LONG = {
+    "unclosed quotes in code": ("script", b"x = " + b'\\"' * 40_000),
+    "text in code": ("script", b"x = '" + b"\\'" * 200_000 + b"'"),
+    "unclosed quotes in a module": ("stablehlo", b"module {\n" + b'"\\' * 40_000),
+    "a literal": ("literal", b"['" + b"a" * 500_000 + b"']"),
+    "text in a template": ("jinja", b"{{ '" + b"a" * 250_000 + b"' }}"),
+    "a pattern in a template": ("jinja", b"{{ '" + b"{[" * 100_000 + b"'.format(a) }}"),
+    "quoted text": ("yaml", b"a: '" + b"''" * 200_000 + b"'"),
+}
+
+
+@pytest.mark.parametrize(("kind", "text"), LONG.values(), ids=LONG)
+def test_a_long_run_of_one_word_takes_no_more_time_and_memory_than_another_text(kind, text):
+    assert not attempt(texts, Case(kind, {"text": text})).problem
+
+
+@pytest.mark.parametrize(
+    "text", [b"\n" * 60_000, b"a" + b" " * 60_000, b"a" + b"!" * 60_000, b"from a import " + b" " * 60_000]
+)
+def test_whatever_a_text_is_long_of_its_format_is_soon_found(text):
+    assert not attempt(whole, Case("text", {"requirements.txt": text})).problem
 
 
 def test_messages_that_are_cut_off_anywhere_raise_nothing_else():

@@ -44,7 +44,7 @@ def test_a_file_is_drawn_in_the_terminal_and_an_artifact_too(model):
 def test_it_is_written_as_svg_as_a_page_and_as_text(model, tmp_path):
     for ending, start in ((".svg", "<?xml"), (".html", "<!doctype html>"), (".txt", "●")):
         path = tmp_path / f"drawing{ending}"
-        assert "1 operators" in view(model, "-o", path)
+        assert "1 operator" in view(model, "-o", path)
         assert path.read_text(encoding="utf-8").startswith(start)
     with pytest.raises(UsageError, match=r"none of .svg, .html, .txt"):
         view(model, "-o", tmp_path / "drawing.png")

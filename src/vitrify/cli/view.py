@@ -85,7 +85,8 @@ def _write(path: Path, drawn: Graph, title: str) -> None:
             msg = f"cannot draw into {path}: its ending is none of .svg, .html, .txt"
             raise UsageError(msg)
     path.write_text(content, encoding="utf-8")
-    click.echo(f"{path}: {len(drawn.nodes)} operators")
+    count = len(drawn.nodes)
+    click.echo(f"{path}: {count} operator{'' if count == 1 else 's'}")
 
 
 def _browse(drawn: Graph, title: str, output: str | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,6 +13,9 @@ from vitrify.core.errors import MissingDependencyError
 
 if TYPE_CHECKING:
     from vitrify.core.plan import Fidelity
+
+_NO_TEXT = re.compile(rb"[\x80-\xc1]|.{0,7}[\x01-\x08\x0e-\x1a\x1c-\x1f]", re.DOTALL)
+"""How no text begins, of whatever encoding: with half a character, or with control characters."""
 
 Kind = Literal["format", "transform", "runtime", "check", "store", "container"]
 
@@ -39,6 +43,7 @@ class Row:
         generic: Whether it says nothing about a model: a zip file, plain text. Others are asked first (formats).
         magic: Offsets and the bytes that stand there, of which every such file has one; none where that cannot be said.
             A file without them is not asked about, so that looking costs no import (formats).
+        text: Whether it is always text, so that a file that begins as none does is not asked about (formats).
         anywhere: Whether it is looked for in each file that a folder's format takes for its own, too: some loader may
             take the file for this (formats).
         appended: Whether its files may have a zip file of their own behind them, for which it answers; behind any other
@@ -66,6 +71,7 @@ class Row:
     read_only: bool = False
     generic: bool = False
     magic: tuple[tuple[int, bytes], ...] = ()
+    text: bool = False
     anywhere: bool = False
     appended: bool = False
     around: bool = False
@@ -75,7 +81,7 @@ class Row:
     def may_start(self, start: bytes) -> bool:
         """Say whether a single file that starts so can be of this format at all."""
         begins = not self.magic or any(start.startswith(mark, offset) for offset, mark in self.magic)
-        return begins and not self.folder
+        return begins and not self.folder and not (self.text and _NO_TEXT.match(start))
 
     def installed(self) -> bool:
         """Say whether the libraries it needs can be imported, without importing them."""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
+_MOST_COLUMNS = 1 << 31
 _WORDS = {
     "float32": ("f32", "fp32", "float"),
     "float64": ("f64", "fp64", "double"),
@@ -45,7 +46,7 @@ def columns(names: Sequence[Any] | None, count: Any) -> list[dict[str, Any]]:
     """Return the inputs of a model that takes a table: its columns, or one matrix where they have no names."""
     if names:
         return [port(str(name), "", [None]) for name in names]
-    return [port("X", "", [None, count])] if type(count) is int else []
+    return [port("X", "", [None, count])] if type(count) is int and 0 <= count < _MOST_COLUMNS else []
 
 
 def tensor(name: str, kind: str, shape: Sequence[int], size: int) -> dict[str, Any]:

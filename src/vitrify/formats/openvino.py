@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _HEAD = 1 << 16
 _STANDARD = re.compile(r"|opset[0-9]{1,2}|util|ie_internal_opset|type_relaxed_opset|experimental")
 """Operator sets that OpenVINO itself brings; the empty one is that of files from before 2020."""
-_DOCUMENT = re.compile(rb"\s*(\xef\xbb\xbf)?\s*<(\?xml|net|!--|!DOCTYPE)")
+_DOCUMENT = re.compile(rb"\s*+(\xef\xbb\xbf)?+\s*+<(\?xml|net|!--|!DOCTYPE)")
 _TOOLS = {"Runtime": "openvino", "MO": "model_optimizer"}
 _READ = "find out which library brings it and what it does; allow it by its exact name if it is yours"
 

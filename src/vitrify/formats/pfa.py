@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from vitrify.core.protocols import Files
 
-_START = re.compile(rb"\s*(?:\xef\xbb\xbf)?\s*\{")
+_START = re.compile(rb"\s*+(?:\xef\xbb\xbf)?+\s*+\{")
 _KEY = re.compile(rb'"(input|output|action)"\s*:')
 _SMALL = 1 << 16
 _STORES = ("cells", "pools")

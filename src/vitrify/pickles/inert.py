@@ -237,3 +237,8 @@ _SHORT = _Short()
 def shown(value: Any) -> str:
     """Return a value of a file as text for a message, however deep or long it is: at most 60 characters."""
     return _SHORT.repr(value)[:60]
+
+
+def label(key: Any) -> str:
+    """Return a key of a dictionary, or a name that may be a number, as text; thousands of digits are cut short."""
+    return key if isinstance(key, str) else _SHORT.repr(key)

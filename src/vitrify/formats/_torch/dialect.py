@@ -92,7 +92,7 @@ class TorchDialect(Dialect):
         return refuse(self.where, f"a persistent id that is none of PyTorch's ({inert.shown(pid)})")
 
     def _storage(self, kind: str, key: Any, location: Any, count: Any, more: list[Any]) -> Storage:
-        name, device = inert.text(key) if not isinstance(key, int) else str(key), inert.text(location)
+        name, device = inert.text(key) if not isinstance(key, int) else inert.label(key), inert.text(location)
         if name is None or device is None or type(count) is not int or not 0 <= count < 2**63 // SIZES[kind]:
             refuse(self.where, "a storage without a name, a device or a size")
         found = Storage(name, kind, count, 0, device)

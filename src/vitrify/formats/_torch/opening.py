@@ -127,7 +127,7 @@ def _storages(stream: Stream, keys: Any, dialect: TorchDialect, where: str) -> I
     if not isinstance(keys, list):
         refuse(where, "no list of storages after the object")
     for key in keys:
-        name = inert.text(key) if not isinstance(key, int) else str(key)
+        name = inert.text(key) if not isinstance(key, int) else inert.label(key)
         storage = dialect.storages.get(name or "")
         if storage is None:
             refuse(where, f"storage {inert.shown(name)} is there, but no tensor has it")

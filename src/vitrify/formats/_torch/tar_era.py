@@ -90,7 +90,7 @@ def _storage(item: Any, reader: _Reader) -> Storage:
             count = reader.number()
             kind = STORAGES[cls.dotted]
             if count >= 0:
-                return Storage(str(key)[:100], kind, count, 0, str(location)[:100])
+                return Storage(inert.label(key)[:100], kind, count, 0, str(location)[:100])
     return refuse(reader.where, f"a storage that is none ({inert.shown(item)})")
 
 
@@ -104,7 +104,7 @@ def _view(item: Any, known: dict[str, Storage], where: str) -> dict[str, Storage
         case (key, root, int() as start, int() as count) if str(root)[:100] in known:
             whole = known[str(root)[:100]]
             if start >= 0 and count >= 0 and start + count <= whole.count:
-                return {str(key)[:100]: Storage(whole.key, whole.type, count, start, whole.location)}
+                return {inert.label(key)[:100]: Storage(whole.key, whole.type, count, start, whole.location)}
     return refuse(where, f"a view of a storage that is none ({inert.shown(item)})")
 
 
@@ -127,4 +127,4 @@ def _tensor(item: Any, known: dict[str, Storage], reader: _Reader) -> Iterator[t
     end = reach(shape, strides, offset)
     if min(numbers) < 0 or end > held.count:
         refuse(reader.where, f"a tensor that reaches element {end} of a storage of {held.count}")
-    yield str(key)[:100], Stored("", held.type, shape, strides, offset, end, held)
+    yield inert.label(key)[:100], Stored("", held.type, shape, strides, offset, end, held)

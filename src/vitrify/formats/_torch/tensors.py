@@ -159,7 +159,7 @@ def _is_pair(value: Any) -> bool:
 def _joined(name: str, key: Any) -> str:
     if not isinstance(key, str | int) or key in _PLUMBING:
         return name
-    return (f"{name}.{key}" if name else str(key))[-_MAX_NAME:]
+    return (f"{name}.{inert.label(key)}" if name else inert.label(key))[-_MAX_NAME:]
 
 
 def _stored(name: str, call: inert.Call, where: str) -> Stored:
