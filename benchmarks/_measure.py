@@ -28,10 +28,12 @@ def report(**figures):
 """
 
 
-def child(code: str, *arguments: object, folder: Path, flags: tuple[str, ...] = ()) -> dict[str, float]:
+def child(
+    code: str, *arguments: object, folder: Path, flags: tuple[str, ...] = (), python: str | Path = sys.executable
+) -> dict[str, float]:
     """Run code in a new interpreter; it calls ``report(name=value)`` once, at its end."""
     environment = {**os.environ, "VITRIFY_HOME": str(folder / "home"), "MLFLOW_DISABLE_TELEMETRY": "true"}
-    command = [sys.executable, *flags, "-c", PRELUDE + code, *map(str, arguments)]
+    command = [str(python), *flags, "-c", PRELUDE + code, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=folder)
     if done.returncode:
         raise SystemExit(done.stderr)

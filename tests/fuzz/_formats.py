@@ -64,4 +64,4 @@ def change(case, honest, chance, *, words=(), within=None):
 
 def check(case):
     """Ask the format that the files were of."""
-    return _look.ask(_look.form(case.kind.removesuffix("!")), case)
+    return _look.ask(_look.form(case.kind), case)

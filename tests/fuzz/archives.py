@@ -37,9 +37,7 @@ def seeds(*, quick=False):
     from samples import archives, torch_files
 
     more = [torch_files.zipped(archives.MEMBERS, zipfile.ZIP_DEFLATED), torch_files.zipped(torch_files.served())]
-    return _formats.samples(*FORMATS, *(f"{name}!" for name in FORMATS), quick=quick) + [
-        Case("zip", {"a.zip": one}) for one in more
-    ]
+    return _formats.samples(*FORMATS, quick=quick) + [Case("zip", {"a.zip": one}) for one in more]
 
 
 change = functools.partial(_formats.change, words=WORDS)

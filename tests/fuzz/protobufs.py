@@ -13,7 +13,7 @@ WORDS = (b"\xff" * 10, b"\x0a\0" * 8, b"\x80" * 8, b"\x0a\x02", b"\x12\x80\x80\x
 
 @functools.cache
 def seeds(*, quick=False):
-    return _formats.samples(*FORMATS, "coreml!", quick=quick)
+    return _formats.samples(*FORMATS, quick=quick)
 
 
 def change(case, honest, chance):

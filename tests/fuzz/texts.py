@@ -141,7 +141,7 @@ def _yaml(data):
 def _as_text(value):
     """Return a value without what its scalars mean, of which there are two versions of YAML and our subset of them."""
     if isinstance(value, dict):
-        return {str(key): _as_text(part) for key, part in value.items()}
+        return [(_as_text(key), _as_text(part)) for key, part in value.items()]
     if isinstance(value, list):
         return [_as_text(part) for part in value]
     return value if isinstance(value, str) and not _MEANING.fullmatch(value) else None

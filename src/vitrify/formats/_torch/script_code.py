@@ -20,7 +20,8 @@ MAX_LINE = 100_000
 """Tokens of one statement; a list of weights would be a tensor."""
 
 _TOKEN = re.compile(
-    r"""(?P<string>'[^'\\\n]*+(?:\\.[^'\\\n]*+)*+'|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+")|(?P<open>['"])|(?P<comment>\#[^\n]*)|(?P<line>\n[ ]*)"""
+    r"""(?P<string>'[^'\\\n]*+(?:\\.[^'\\\n]*+)*+'|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+")"""
+    r"""|(?P<open>['"])|(?P<comment>\#[^\n]*)|(?P<line>\n[ ]*)"""
     r"""|(?P<blank>[ \t\r]+)|(?P<word>[A-Za-z_]\w*|\d[\w.+]*|->|\*\*|//|[=!<>]=|.)""",
     re.ASCII,
 )

@@ -238,6 +238,9 @@ def degrees(state: State) -> None:
         state.setdefault("_n_out_full", full)
 
 
+_MAX_CATEGORIES = 1_000_000
+
+
 @step("preprocessing._encoders.OneHotEncoder")
 def one_hot(state: State) -> None:
     """1.1 groups rare categories, which no older one has; 1.2 renamed a parameter; 0.19 counted from zero."""
@@ -248,11 +251,12 @@ def one_hot(state: State) -> None:
         if state.get("categorical_features", "all") != "all":
             refuse("OneHotEncoder", "it encodes some columns and leaves the others, which scikit-learn no longer does")
         edges, active = state["feature_indices_"], state.get("active_features_")
-        inside = [np.arange(start, stop) for start, stop in pairwise(edges)]
-        state["categories_"] = [
-            (at if active is None else at[np.isin(at, active)]) - start
-            for at, start in zip(inside, edges[:-1], strict=True)
-        ]
+        if active is None:
+            if not 0 <= edges[0] <= edges[-1] <= _MAX_CATEGORIES:
+                refuse("OneHotEncoder", f"it has more than {_MAX_CATEGORIES} categories and lists none of them")
+            active = np.arange(edges[-1])
+        active = np.unique(active)
+        state["categories_"] = [active[(active >= start) & (active < stop)] - start for start, stop in pairwise(edges)]
     for name in ("n_values", "n_values_", "active_features_", "feature_indices_", "categorical_features"):
         state.pop(name, None)
     if state.get("categories") is None:
