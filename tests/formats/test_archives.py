@@ -114,6 +114,7 @@ def test_a_member_beside_the_machine_code_is_looked_at(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # PyTorch's compiler warns of what it uses itself
 def test_a_package_that_pytorch_compiles_is_recognised(tmp_path):
     import torch
 

@@ -45,7 +45,7 @@ def test_an_honest_file_is_known_described_and_clean(tmp_path, options):
         "a/weights": ("float32", [3, 4]),
         "a/half": ("float16", [3]),
         "packed": ("int64", [999]),
-        "words": ("text", [2]),
+        "words": ("string", [2]),
     }
     assert said["metadata"] == {"title": "things", "sizes": [0, 1, 2]}
     assert said["links"] == [{"name": "/soft", "to": "/a/weights"}]

@@ -87,3 +87,9 @@ def test_any_text_is_read_or_refused(text):
         parse(text.encode(), where="test")
     except VitrifyError:
         return
+
+
+@given(st.lists(st.sampled_from(["", "a", "bb c", "  x", "   y z"]), max_size=7), st.sampled_from(["", "-", "+"]))
+def test_a_folded_block_keeps_the_breaks_around_lines_that_are_indented_more(lines, hint):
+    text = f"k: >{hint}\n  a\n" + "".join(f"  {line}\n" if line else "\n" for line in lines) + "z: 1\n"
+    assert parse(memoryview(text.encode()), where="x") == reference.safe_load(text)

@@ -192,7 +192,7 @@ class _Parser:
         own = next((int(hint) + max(indent, 0) for hint in hints if hint.isdigit()), None)
         width = own if own is not None else len(filled[0]) - len(filled[0].lstrip(" ")) if filled else 0
         lines = [raw[width:] for raw in taken]
-        text = "\n".join(lines) if style == "|" else _folded(lines)
+        text = "\n".join(lines) if style == "|" else _folded_block(lines)
         if "+" in hints:
             return text + "\n" * bool(lines)
         return text.rstrip("\n") + "\n" * ("-" not in hints and bool(filled))
@@ -249,3 +249,25 @@ def _folded(lines: list[str], escapes: Sequence[bool] = ()) -> str:
             pieces.append(line)
             breaks = 0
     return "".join(pieces) + "\n" * breaks
+
+
+def _folded_block(lines: list[str]) -> str:
+    """Join the lines of a ``>`` block: as :func:`_folded`, but the breaks around a line that is indented more stay.
+
+    Source: YAML 1.2.2, section 8.1.3.
+    """
+    text, breaks, kept = "", 0, True
+    for line in lines:
+        if not line:
+            breaks += 1
+            continue
+        indented = line[0] in " \t"
+        if not text:
+            text = "\n" * breaks
+        elif kept or indented:
+            text += "\n" * (breaks + 1)
+        else:
+            text += "\n" * breaks or " "
+        text += line
+        breaks, kept = 0, indented
+    return text + "\n" * (breaks if text else max(0, breaks - 1))
