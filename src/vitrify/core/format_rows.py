@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from vitrify.core.row import Row
 
 _SPACE = tuple((0, mark) for mark in (b" ", b"\t", b"\r", b"\n", b"\xef\xbb\xbf"))
@@ -16,9 +18,10 @@ def _tags(*first: int) -> tuple[tuple[int, bytes], ...]:
     return tuple((0, bytes([tag])) for tag in first)
 
 
+_row = partial(Row, kind="format")
+
 FORMATS: tuple[Row, ...] = (
-    Row(
-        kind="format",
+    _row(
         name="skops",
         target="vitrify.formats.skops:Skops",
         magic=((0, b"PK"),),
@@ -29,8 +32,7 @@ FORMATS: tuple[Row, ...] = (
         summary="scikit-learn estimators and pipelines as data, without pickle",
         specification="https://skops.readthedocs.io/en/stable/persistence.html",
     ),
-    Row(
-        kind="format",
+    _row(
         name="xgboost",
         target="vitrify.formats.xgboost:XGBoost",
         extra="xgboost",
@@ -40,8 +42,7 @@ FORMATS: tuple[Row, ...] = (
         summary="XGBoost UBJSON with the wrapper's state",
         specification="https://xgboost.readthedocs.io/en/stable/tutorials/saving_model.html",
     ),
-    Row(
-        kind="format",
+    _row(
         name="lightgbm",
         target="vitrify.formats.lightgbm:LightGBM",
         magic=((0, b"tree"),),
@@ -52,8 +53,7 @@ FORMATS: tuple[Row, ...] = (
         summary="LightGBM text with category maps and the wrapper's state",
         specification="https://lightgbm.readthedocs.io/en/stable/",
     ),
-    Row(
-        kind="format",
+    _row(
         name="catboost",
         target="vitrify.formats.catboost:CatBoost",
         magic=(*_JSON, (0, b"CBM1")),
@@ -64,8 +64,7 @@ FORMATS: tuple[Row, ...] = (
         summary="CatBoost binary model",
         specification="https://catboost.ai/docs/en/concepts/python-reference_catboost_save_model",
     ),
-    Row(
-        kind="format",
+    _row(
         name="torch-export",
         target="vitrify.formats.torch_export:TorchExport",
         magic=(*_JSON, (0, b"PK")),
@@ -76,8 +75,7 @@ FORMATS: tuple[Row, ...] = (
         summary="PyTorch exported program, its weights as safetensors",
         specification="https://docs.pytorch.org/docs/stable/export.html",
     ),
-    Row(
-        kind="format",
+    _row(
         name="torch",
         target="vitrify.formats.torch_file:TorchFile",
         extra="torch",
@@ -88,8 +86,7 @@ FORMATS: tuple[Row, ...] = (
         summary="PyTorch checkpoints and state dicts as torch.save writes them",
         specification="https://docs.pytorch.org/docs/stable/notes/serialization.html",
     ),
-    Row(
-        kind="format",
+    _row(
         name="torchscript",
         target="vitrify.formats.torchscript:TorchScript",
         magic=((0, b"PK"),),
@@ -97,8 +94,7 @@ FORMATS: tuple[Row, ...] = (
         summary="TorchScript: a program of PyTorch's own, with its tensors",
         specification="https://github.com/pytorch/pytorch/blob/main/torch/csrc/jit/docs/serialization.md",
     ),
-    Row(
-        kind="format",
+    _row(
         name="aoti",
         target="vitrify.formats.aoti:Aoti",
         magic=((0, b"PK"),),
@@ -106,8 +102,7 @@ FORMATS: tuple[Row, ...] = (
         summary="AOTInductor package: a model compiled to machine code",
         specification="https://docs.pytorch.org/docs/stable/torch.compiler_aot_inductor.html",
     ),
-    Row(
-        kind="format",
+    _row(
         name="torchserve",
         target="vitrify.formats.torchserve:TorchServe",
         magic=((0, b"PK"), (0, b"\x1f\x8b"), (257, b"ustar")),
@@ -115,8 +110,7 @@ FORMATS: tuple[Row, ...] = (
         summary="TorchServe model archive: a model with the Python code that serves it",
         specification="https://github.com/pytorch/serve/blob/master/model-archiver/README.md",
     ),
-    Row(
-        kind="format",
+    _row(
         name="safetensors",
         target="vitrify.formats.safetensors:Safetensors",
         suffixes=(".safetensors",),
@@ -125,8 +119,7 @@ FORMATS: tuple[Row, ...] = (
         summary="named tensors (a state dict), tied and strided ones kept",
         specification="https://github.com/huggingface/safetensors",
     ),
-    Row(
-        kind="format",
+    _row(
         name="onnx",
         target="vitrify.formats.onnx:Onnx",
         magic=_tags(0x08, 0x12, 0x1A, 0x22, 0x28, 0x32, 0x3A, 0x42, 0x72, 0xA2, 0xCA),
@@ -136,16 +129,14 @@ FORMATS: tuple[Row, ...] = (
         summary="ONNX graph, external data above 2 GiB",
         specification="https://onnx.ai/onnx/repo-docs/IR.html",
     ),
-    Row(
-        kind="format",
+    _row(
         name="saved-model",
         target="vitrify.formats.saved_model:SavedModel",
         magic=_tags(0x08, 0x12),
         summary="TensorFlow SavedModel: graphs, variables and assets",
         specification="https://www.tensorflow.org/guide/saved_model",
     ),
-    Row(
-        kind="format",
+    _row(
         name="graph-def",
         target="vitrify.formats.graph_def:GraphDef",
         magic=_tags(0x0A, 0x12, 0x18, 0x22),
@@ -153,16 +144,14 @@ FORMATS: tuple[Row, ...] = (
         summary="TensorFlow frozen graph",
         specification="https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/framework/graph.proto",
     ),
-    Row(
-        kind="format",
+    _row(
         name="tf-checkpoint",
         target="vitrify.formats.tf_checkpoint:TfCheckpoint",
         suffixes=(".index",),
         summary="TensorFlow checkpoint: named tensors",
         specification="https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/protobuf/tensor_bundle.proto",
     ),
-    Row(
-        kind="format",
+    _row(
         name="coreml",
         target="vitrify.formats.coreml:CoreMl",
         magic=_tags(0x08, 0x12),
@@ -170,8 +159,7 @@ FORMATS: tuple[Row, ...] = (
         summary="Apple Core ML: model file or package",
         specification="https://apple.github.io/coremltools/mlmodel/index.html",
     ),
-    Row(
-        kind="format",
+    _row(
         name="tflite",
         target="vitrify.formats.tflite:TFLite",
         appended=True,
@@ -180,8 +168,7 @@ FORMATS: tuple[Row, ...] = (
         summary="TFLite (LiteRT) graph, with files behind it",
         specification="https://ai.google.dev/edge/litert",
     ),
-    Row(
-        kind="format",
+    _row(
         name="ort",
         target="vitrify.formats.ort:Ort",
         suffixes=(".ort",),
@@ -189,24 +176,21 @@ FORMATS: tuple[Row, ...] = (
         summary="ONNX graph as ONNX Runtime optimised it",
         specification="https://onnxruntime.ai/docs/performance/model-optimizations/ort-format-models.html",
     ),
-    Row(
-        kind="format",
+    _row(
         name="stablehlo",
         target="vitrify.formats.stablehlo:StableHlo",
         suffixes=(".mlirbc", ".mlir", ".bytecode"),
         summary="StableHLO module, as bytecode or text",
         specification="https://openxla.org/stablehlo/spec",
     ),
-    Row(
-        kind="format",
+    _row(
         name="jax-export",
         target="vitrify.formats.jax_export:JaxExport",
         suffixes=(".jax",),
         summary="function that JAX exported, a StableHLO module inside",
         specification="https://docs.jax.dev/en/latest/export/export.html",
     ),
-    Row(
-        kind="format",
+    _row(
         name="openvino",
         target="vitrify.formats.openvino:OpenVino",
         magic=_XML,
@@ -214,16 +198,14 @@ FORMATS: tuple[Row, ...] = (
         summary="OpenVINO IR: graph as XML, weights beside it",
         specification="https://docs.openvino.ai/2025/documentation/openvino-ir-format.html",
     ),
-    Row(
-        kind="format",
+    _row(
         name="tensorrt",
         target="vitrify.formats.tensorrt:TensorRt",
         suffixes=(".plan", ".engine", ".trt"),
         summary="TensorRT engine: kernels for one kind of GPU; code",
         specification="https://docs.nvidia.com/deeplearning/tensorrt/latest/",
     ),
-    Row(
-        kind="format",
+    _row(
         name="executorch",
         target="vitrify.formats.executorch:ExecuTorch",
         suffixes=(".pte",),
@@ -231,8 +213,7 @@ FORMATS: tuple[Row, ...] = (
         summary="ExecuTorch program, compiled parts for delegates; code",
         specification="https://docs.pytorch.org/executorch/stable/pte-file-format.html",
     ),
-    Row(
-        kind="format",
+    _row(
         name="native-library",
         target="vitrify.formats.native_library:NativeLibrary",
         suffixes=(".so", ".dylib", ".dll"),
@@ -247,8 +228,7 @@ FORMATS: tuple[Row, ...] = (
         summary="ELF, Mach-O or PE library or program; code",
         specification="https://refspecs.linuxfoundation.org/elf/elf.pdf",
     ),
-    Row(
-        kind="format",
+    _row(
         name="python",
         target="vitrify.formats.python:Python",
         magic=_JSON,
@@ -256,8 +236,7 @@ FORMATS: tuple[Row, ...] = (
         summary="a named Python function or class, its source bundled; code",
         specification="https://docs.python.org/3/glossary.html#term-qualified-name",
     ),
-    Row(
-        kind="format",
+    _row(
         name="pickle",
         target="vitrify.formats.pickle:Pickle",
         anywhere=True,
@@ -266,8 +245,7 @@ FORMATS: tuple[Row, ...] = (
         summary="pickle, read by a machine of our own that runs nothing; written only when asked for",
         specification="https://docs.python.org/3/library/pickletools.html",
     ),
-    Row(
-        kind="format",
+    _row(
         name="zip",
         target="vitrify.formats.zip:Zip",
         suffixes=(".zip",),
@@ -275,8 +253,7 @@ FORMATS: tuple[Row, ...] = (
         summary="ZIP file, looked at member by member",
         specification="https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT",
     ),
-    Row(
-        kind="format",
+    _row(
         name="tar",
         target="vitrify.formats.tar:Tar",
         suffixes=(".tar",),
@@ -284,8 +261,7 @@ FORMATS: tuple[Row, ...] = (
         summary="TAR file, looked at member by member",
         specification="https://pubs.opengroup.org/onlinepubs/9699919799/utilities/pax.html",
     ),
-    Row(
-        kind="format",
+    _row(
         name="seven-zip",
         target="vitrify.formats.seven_zip:SevenZip",
         magic=((0, b"7z"),),
@@ -294,16 +270,14 @@ FORMATS: tuple[Row, ...] = (
         summary="7z file: recognised, not read",
         specification="https://www.7-zip.org/recover.html",
     ),
-    Row(
-        kind="format",
+    _row(
         name="python-source",
         target="vitrify.formats.python_source:PythonSource",
         suffixes=(".py", ".pyc"),
         summary="Python source and bytecode; code",
         specification="https://docs.python.org/3/reference/grammar.html",
     ),
-    Row(
-        kind="format",
+    _row(
         name="script",
         target="vitrify.formats.script:Script",
         magic=((0, b"#!"), (0, b"@"), (0, b" "), (0, b"\t")),
@@ -311,8 +285,7 @@ FORMATS: tuple[Row, ...] = (
         summary="scripts that name the program which runs them; code",
         specification="https://man7.org/linux/man-pages/man2/execve.2.html",
     ),
-    Row(
-        kind="format",
+    _row(
         name="text",
         target="vitrify.formats.text:Text",
         suffixes=(".txt", ".md", ".json", ".csv", ".yaml"),
@@ -321,8 +294,7 @@ FORMATS: tuple[Row, ...] = (
         summary="plain text: JSON, CSV, YAML, Markdown",
         specification="https://www.unicode.org/versions/latest/",
     ),
-    Row(
-        kind="format",
+    _row(
         name="media",
         target="vitrify.formats.media:Media",
         suffixes=(".png", ".jpg", ".gif", ".webp", ".wav"),
@@ -331,8 +303,7 @@ FORMATS: tuple[Row, ...] = (
         summary="pictures and sound beside a model",
         specification="https://www.w3.org/TR/png-3/",
     ),
-    Row(
-        kind="format",
+    _row(
         name="keras",
         target="vitrify.formats.keras:Keras",
         magic=((0, b"PK"),),
@@ -340,16 +311,14 @@ FORMATS: tuple[Row, ...] = (
         summary="Keras 3 model: configuration, weights, assets",
         specification="https://keras.io/guides/serialization_and_saving/",
     ),
-    Row(
-        kind="format",
+    _row(
         name="keras-h5",
         target="vitrify.formats.keras_h5:KerasH5",
         suffixes=(".weights.h5", ".h5"),
         summary="Keras model or weights in one HDF5 file",
         specification="https://keras.io/guides/serialization_and_saving/",
     ),
-    Row(
-        kind="format",
+    _row(
         name="graph-text",
         target="vitrify.formats.graph_text:GraphText",
         suffixes=(".pbtxt",),
@@ -357,8 +326,7 @@ FORMATS: tuple[Row, ...] = (
         summary="TensorFlow graph or SavedModel as text: its operators alone are looked at",
         specification="https://protobuf.dev/reference/protobuf/textformat-spec/",
     ),
-    Row(
-        kind="format",
+    _row(
         name="keras-json",
         target="vitrify.formats.keras_json:KerasJson",
         anywhere=True,
@@ -367,8 +335,7 @@ FORMATS: tuple[Row, ...] = (
         summary="Keras model's configuration as JSON, without weights",
         specification="https://keras.io/guides/serialization_and_saving/",
     ),
-    Row(
-        kind="format",
+    _row(
         name="hdf5",
         target="vitrify.formats.hdf5:Hdf5",
         suffixes=(".hdf5", ".h5"),
@@ -376,8 +343,7 @@ FORMATS: tuple[Row, ...] = (
         summary="HDF5 file: a tree of named arrays",
         specification="https://support.hdfgroup.org/documentation/hdf5/latest/_f_m_t3.html",
     ),
-    Row(
-        kind="format",
+    _row(
         name="joblib",
         target="vitrify.formats.joblib:Joblib",
         suffixes=(".joblib",),
@@ -385,8 +351,7 @@ FORMATS: tuple[Row, ...] = (
         summary="joblib's pickle with arrays beside its opcodes, plain or compressed; code",
         specification="https://joblib.readthedocs.io/en/stable/persistence.html",
     ),
-    Row(
-        kind="format",
+    _row(
         name="numpy",
         target="vitrify.formats.numpy_file:NumpyFile",
         suffixes=(".npz", ".npy"),
@@ -394,8 +359,7 @@ FORMATS: tuple[Row, ...] = (
         summary="NumPy arrays, one or several by name",
         specification="https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html",
     ),
-    Row(
-        kind="format",
+    _row(
         name="compressed",
         target="vitrify.formats.compressed:Compressed",
         suffixes=(".gz", ".bz2", ".xz", ".zst", ".lz4"),
@@ -403,8 +367,7 @@ FORMATS: tuple[Row, ...] = (
         summary="gzip, bzip2, xz, LZ4 or Zstandard around another file",
         specification="https://www.rfc-editor.org/rfc/rfc1952",
     ),
-    Row(
-        kind="format",
+    _row(
         name="gguf",
         target="vitrify.formats.gguf:Gguf",
         suffixes=(".gguf",),
@@ -412,8 +375,7 @@ FORMATS: tuple[Row, ...] = (
         summary="GGUF weights of llama.cpp, with tokenizer and template",
         specification="https://github.com/ggml-org/ggml/blob/master/docs/gguf.md",
     ),
-    Row(
-        kind="format",
+    _row(
         name="pmml",
         target="vitrify.formats.pmml:Pmml",
         magic=_XML,
@@ -421,8 +383,7 @@ FORMATS: tuple[Row, ...] = (
         summary="PMML: models as XML",
         specification="https://dmg.org/pmml/v4-4-1/GeneralStructure.html",
     ),
-    Row(
-        kind="format",
+    _row(
         name="pfa",
         target="vitrify.formats.pfa:Pfa",
         suffixes=(".pfa",),
@@ -430,16 +391,14 @@ FORMATS: tuple[Row, ...] = (
         summary="PFA: scoring engines as JSON",
         specification="https://dmg.org/pfa/docs/document_structure/",
     ),
-    Row(
-        kind="format",
+    _row(
         name="orbax",
         target="vitrify.formats.orbax:Orbax",
         folder=True,
         summary="Orbax checkpoint: a tree of arrays, as a directory",
         specification="https://orbax.readthedocs.io/en/latest/guides/checkpoint/checkpoint_format.html",
     ),
-    Row(
-        kind="format",
+    _row(
         name="hugging-face",
         target="vitrify.formats.hugging_face:HuggingFace",
         around=True,
@@ -447,8 +406,7 @@ FORMATS: tuple[Row, ...] = (
         summary="Hugging Face repository: configuration, weights and tokenizer, as a directory",
         specification="https://huggingface.co/docs/transformers/main/en/main_classes/configuration",
     ),
-    Row(
-        kind="format",
+    _row(
         name="hugging-face-json",
         target="vitrify.formats.hugging_face_json:HuggingFaceJson",
         magic=(*_JSON, *_UNICODE, (0, b"[")),
@@ -456,8 +414,7 @@ FORMATS: tuple[Row, ...] = (
         summary="Hugging Face configuration on its own that names code, a template or a path",
         specification="https://huggingface.co/docs/transformers/main/en/custom_models",
     ),
-    Row(
-        kind="format",
+    _row(
         name="weights-index",
         target="vitrify.formats.weights_index:WeightsIndex",
         magic=(*_JSON, *_UNICODE),
@@ -465,8 +422,7 @@ FORMATS: tuple[Row, ...] = (
         summary="index of weights in several files",
         specification="https://huggingface.co/docs/transformers/main/en/big_models#sharded-checkpoints",
     ),
-    Row(
-        kind="format",
+    _row(
         name="jinja",
         target="vitrify.formats.jinja:Jinja",
         suffixes=(".jinja",),
@@ -474,8 +430,7 @@ FORMATS: tuple[Row, ...] = (
         summary="Jinja template, judged and never rendered",
         specification="https://jinja.palletsprojects.com/en/stable/templates/",
     ),
-    Row(
-        kind="format",
+    _row(
         name="mlflow-model",
         target="vitrify.formats.mlflow_model:MlflowModel",
         around=True,
@@ -483,8 +438,7 @@ FORMATS: tuple[Row, ...] = (
         summary="MLflow model of any flavour, as a directory",
         specification="https://mlflow.org/docs/latest/ml/model/#storage-format",
     ),
-    Row(
-        kind="format",
+    _row(
         name="modelpack",
         target="vitrify.formats.modelpack:ModelPack",
         around=True,

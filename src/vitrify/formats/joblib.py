@@ -13,7 +13,6 @@ import mmap
 from typing import TYPE_CHECKING, Any
 
 from vitrify.core.errors import MissingDependencyError, UnsupportedModelError, VitrifyError
-from vitrify.core.protocols import Written
 from vitrify.core.report import Finding
 from vitrify.formats import _native_file
 from vitrify.formats.compressed import unread
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from vitrify.core.protocols import Allow, Example, Files, Sink
+    from vitrify.core.protocols import Allow, Example, Files, Sink, Written
     from vitrify.pickles.machine import Audit
 
 FILE = "model.joblib"
@@ -83,18 +82,12 @@ class Joblib:
             UnsupportedModelError: joblib cannot keep it, or it could not be read without running what is in it.
             MissingDependencyError: joblib is not installed.
         """
+        from vitrify.formats._pickled.written import written
+
         with sink.path(FILE, "weight") as path:
             _dump(model, path)
             found, _ = _audit(LocalFiles({FILE: path}).map(FILE), FILE)
-        if problems := [one for one in found.findings if one.rule != "untrusted-global"]:
-            msg = "this file would do what cannot be allowed by name"
-            remedy = "move nested classes, functions and methods to the top level of a module"
-            raise UnsupportedModelError(msg, problems=problems, remedy=remedy)
-        return Written(
-            entry={"code": bool(found.untrusted)},
-            names=found.untrusted,
-            notes=("a pickle: most programs that load it run whatever it names",),
-        )
+        return written(found)
 
     def read(self, files: Files, entry: Mapping[str, Any], allow: Allow) -> Any:
         """Build what the file holds.

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from vitrify.core.errors import UnsupportedModelError, VitrifyError
-from vitrify.core.protocols import Written
 from vitrify.core.report import Finding
 from vitrify.formats import _native_file
 from vitrify.reading.files import LocalFiles, only
@@ -19,7 +18,7 @@ from vitrify.reading.files import LocalFiles, only
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from vitrify.core.protocols import Allow, Example, Files, Sink
+    from vitrify.core.protocols import Allow, Example, Files, Sink, Written
     from vitrify.pickles.machine import Audit
 
 FILE = "model.pkl"
@@ -59,19 +58,13 @@ class Pickle:
         Raises:
             UnsupportedModelError: pickle cannot keep it, or it could not be read without running what is in it.
         """
+        from vitrify.formats._pickled.written import written
+
         with sink.path(FILE, "weight") as path:
             with path.open("wb") as stream:
                 _dump(model, stream)
             found = _audit(LocalFiles({FILE: path}), {"file": FILE})
-        if problems := [one for one in found.findings if one.rule != "untrusted-global"]:
-            msg = "this pickle does what cannot be allowed by name"
-            remedy = "move nested classes, functions and methods to the top level of a module"
-            raise UnsupportedModelError(msg, problems=problems, remedy=remedy)
-        return Written(
-            entry={"code": bool(found.untrusted)},
-            names=found.untrusted,
-            notes=("a pickle: most programs that load it run whatever it names",),
-        )
+        return written(found)
 
     def read(self, files: Files, entry: Mapping[str, Any], allow: Allow) -> Any:
         """Build what the pickle holds.
