@@ -27,6 +27,7 @@ PUBLIC = {
     "open",
     "pack",
     "plan",
+    "read",
     "save",
     "scan",
     "verify",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from vitrify.artifacts.artifact import open_artifact as open  # noqa: A004, F401 (its public name)
     from vitrify.artifacts.load import load as load
     from vitrify.artifacts.pack import pack as pack
+    from vitrify.artifacts.read import read as read
     from vitrify.artifacts.save import save as save
     from vitrify.checks.scan import scan as scan
     from vitrify.checks.verify import verify as verify
@@ -50,6 +51,7 @@ _PUBLIC = {
     "open": "vitrify.artifacts.artifact:open_artifact",
     "pack": "vitrify.artifacts.pack",
     "plan": "vitrify.transforms.planner",
+    "read": "vitrify.artifacts.read",
     "save": "vitrify.artifacts.save",
     "scan": "vitrify.checks.scan",
     "verify": "vitrify.checks.verify",
