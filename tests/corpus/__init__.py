@@ -1,7 +1,7 @@
 """Hostile files after public techniques, and harmless ones that look like them.
 
 Every payload does one thing: it creates the file that it is told, so that a test can see whether it ran. Numbers are
-those of the list that the project was given; the table in ``docs/reference/scan.md`` is made from them.
+those of the list that the project was given; the table in ``docs/how-to/scan.md`` counts them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Case:
         make: Writes it into an empty folder, with a marker as its payload's target, and returns its path.
         runs: ``pickle``, ``torch`` or ``joblib`` where that library's own loader runs the payload; empty where it does
             not, or where the harm is of another kind.
-        limit: Whether the right answer is a clean limit error, and not a finding.
+        limit: Whether ``not checked`` is a right answer too: it is larger than what is read, or of a kind that is not.
     """
 
     number: str
