@@ -17,6 +17,7 @@ from _peers import PEERS, QUIET, ready
 
 ROUNDS = 7
 BIN = Path(sys.executable).parent
+PYTHON = PEERS / "bin" / "python"
 
 
 def process(*command: object) -> dict[str, float]:
@@ -38,11 +39,13 @@ random = np.random.default_rng(0)
 rows, labels = random.normal(size=(20_000, 20)), random.integers(0, 3, 20_000)
 model = RandomForestClassifier(60, n_jobs=2, random_state=0).fit(rows, labels)
 pickle.dump(model, open("forest.pkl", "wb"), protocol=4)
+pickle.dump(RandomForestClassifier(2, max_depth=2).fit(rows, labels), open("small.pkl", "wb"), protocol=4)
 report(seconds=0)
 """
 TORCH = """
 import torch
 torch.save({f"layer{i}.weight": torch.rand(16, 1024, 1024) for i in range(16)}, "state.pt")
+torch.save({"w": torch.ones(2)}, "small.pt")
 report(seconds=0)
 """
 WEIGHTS = """
@@ -87,8 +90,7 @@ report(seconds=time.perf_counter() - start)
 SCAN = """
 {imports}
 from pathlib import Path
-small = Path("small.pkl")
-small.write_bytes(b"\\x80\\x04}}.")
+small = Path(sys.argv[2])
 {scan}  # what is imported once is not the file's
 reset_peak()
 before = resident()
@@ -115,11 +117,14 @@ report(seconds=took)
 def scans(folder: Path) -> None:
     """Scan a forest's pickle and a torch zip, ours and picklescan's."""
     rows = []
-    for name, file in (("50 MB forest pickle", "forest.pkl"), ("1 GiB torch zip", "state.pt")):
+    for name, file, small in (
+        ("50 MB forest pickle", "forest.pkl", "small.pkl"),
+        ("1 GiB torch zip", "state.pt", "small.pt"),
+    ):
         ours, theirs, whole, their_whole, bare = interleaved(
             ROUNDS,
-            lambda file=file: child(OURS, folder / file, folder=folder),
-            lambda file=file: child(THEIRS, folder / file, folder=folder, python=PEERS / "bin" / "python"),
+            lambda files=(folder / file, folder / small): child(OURS, *files, folder=folder),
+            lambda files=(folder / file, folder / small): child(THEIRS, *files, folder=folder, python=PYTHON),
             lambda file=file: process(BIN / "vitrify", "scan", folder / file),
             lambda file=file: process(PEERS / "bin" / "picklescan", "--path", folder / file),
             lambda: process(sys.executable, "-c", "pass"),

@@ -51,6 +51,7 @@ def ours(paths: list[str]) -> dict[str, list[float]]:
 
     status = {"clean": 0, "found": 1, "not checked": 2}
     answers = {}
+    scan(Path(__file__))  # the peers have imported what they need before they are asked
     for path in paths:
         start = time.perf_counter()
         answers[path] = [status[scan(Path(path)).verdict], time.perf_counter() - start]

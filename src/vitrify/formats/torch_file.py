@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from vitrify.core.errors import LimitExceededError, MalformedError, UnsupportedModelError
 from vitrify.formats._archives import one_file, parts_of
 from vitrify.reading.files import only
+from vitrify.reading.once import once
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -95,7 +96,11 @@ class TorchFile:
 
 
 def _read(files: Files, entry: Mapping[str, Any]) -> Checkpoint:
+    return _looked(*one_file(files, entry))
+
+
+@once
+def _looked(view: memoryview, where: str) -> Checkpoint:
     from vitrify.formats._torch import opening
 
-    view, where = one_file(files, entry)
     return opening.read(view, where=where)

@@ -11,12 +11,12 @@ size, and a bomb is stopped while it expands.
 from __future__ import annotations
 
 import mmap
-import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vitrify.core.errors import MissingDependencyError, VitrifyError
 from vitrify.reading.malformed import exceed, refuse
+from vitrify.reading.once import once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -101,17 +101,14 @@ def expand(view: memoryview, *, where: str, own: bool = False) -> memoryview:
         return memoryview(mmap.mmap(stream.fileno(), size, access=mmap.ACCESS_COPY if own else mmap.ACCESS_READ))
 
 
-_EXPANDED: dict[int, tuple[weakref.ref[memoryview], memoryview]] = {}
-
-
 def expanded(view: memoryview, *, where: str) -> memoryview:
     """Return the whole content as :func:`expand` does; while the stream is at hand it is expanded once."""
-    key = id(view)
-    kept = _EXPANDED.get(key)
-    if kept is None or kept[0]() is not view:
-        kept = weakref.ref(view, lambda _: _EXPANDED.pop(key, None) and None), expand(view[:], where=where)
-        _EXPANDED[key] = kept
-    return kept[1]
+    return _kept(view, where)
+
+
+@once
+def _kept(view: memoryview, where: str) -> memoryview:
+    return expand(view, where=where)
 
 
 def is_stream(view: memoryview) -> bool:

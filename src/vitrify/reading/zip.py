@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 import re
-import weakref
 import zlib
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,6 +19,7 @@ from vitrify.core.report import Finding
 from vitrify.reading import _zip_anomalies, _zip_records
 from vitrify.reading._tar_records import is_header
 from vitrify.reading.malformed import exceed, refuse
+from vitrify.reading.once import once
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -218,9 +218,6 @@ def ends_like_zip(view: memoryview) -> bool:
     return _zip_records.comment_ends(tail, found)
 
 
-_OPENED: dict[int, tuple[weakref.ref[memoryview], Zip | MalformedError]] = {}
-
-
 def opened(view: memoryview, *, where: str) -> Zip:
     """Return the ZIP file in these bytes; while they are at hand its directory is read once, whoever asks.
 
@@ -230,19 +227,16 @@ def opened(view: memoryview, *, where: str) -> Zip:
         MalformedError: As of :class:`Zip`.
         LimitExceededError: As of :class:`Zip`.
     """
-    key = id(view)
-    kept = _OPENED.get(key)
-    if kept is None or kept[0]() is not view:
-        # A view of the view: what is kept must not keep its own key alive.
-        kept = weakref.ref(view, lambda _: _OPENED.pop(key, None) and None), _tried(view[:], where)
-        _OPENED[key] = kept
-    if isinstance(kept[1], MalformedError):
-        raise type(kept[1])(kept[1].message, remedy=kept[1].remedy)
-    fresh = copy.copy(kept[1])
+    kept = _tried(view, "")
+    if isinstance(kept, MalformedError):
+        msg = f"{where}{kept.message}"
+        raise type(kept)(msg, remedy=kept.remedy)
+    fresh = copy.copy(kept)
     fresh._renew(where)  # noqa: SLF001 (our own class)
     return fresh
 
 
+@once
 def _tried(view: memoryview, where: str) -> Zip | MalformedError:
     try:
         return Zip(view, where=where)
