@@ -93,3 +93,10 @@ def test_any_text_is_read_or_refused(text):
 def test_a_folded_block_keeps_the_breaks_around_lines_that_are_indented_more(lines, hint):
     text = f"k: >{hint}\n  a\n" + "".join(f"  {line}\n" if line else "\n" for line in lines) + "z: 1\n"
     assert parse(memoryview(text.encode()), where="x") == reference.safe_load(text)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_line_ends_with_any_of_the_three_breaks_also_inside_a_text(end):
+    text = end.join(["a: 'one", "  two'", 'b: "x', '  y"', "c: |", "  u", "  v", ""])
+    assert parse(memoryview(text.encode()), where="x") == reference.safe_load(text)
+    assert reference.safe_load(text) == {"a": "one two", "b": "x y", "c": "u\nv\n"}

@@ -58,7 +58,7 @@ class _Parser:
 
     def __init__(self, text: str, where: str) -> None:
         self._where = where
-        self._lines = text.replace("\r\n", "\n").split("\n")
+        self._lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")  # YAML 1.2.2, section 5.4
         self._at = 0
         self._depth = 0
 
