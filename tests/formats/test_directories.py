@@ -39,6 +39,15 @@ def test_a_repository_tells_its_architecture_weights_and_licence(tmp_path):
     assert not shown["code"]
 
 
+@pytest.mark.parametrize(
+    ("value", "shown"), [(True, "True"), ("One", "One"), ({"a": 1}, "{'a': 1}"), (["A", 2], "A, 2")]
+)
+def test_a_configuration_whose_architectures_are_no_list_of_text_is_told_as_it_is(value, shown, tmp_path):
+    path = directories.llama(tmp_path)
+    edited(path / "config.json", lambda config: config.update(architectures=value))
+    assert look(path, "hugging-face")["class"] == shown
+
+
 def test_a_cache_is_the_repository_that_it_holds(tmp_path):
     assert look(directories.cached(tmp_path), "hugging-face")["class"] == "LlamaForCausalLM"
 

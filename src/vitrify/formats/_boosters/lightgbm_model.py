@@ -122,7 +122,7 @@ def _parse(data: bytes, where: str) -> LightGBMModel:
         classes=classes,
         trees=len(starts),
         leaves=leaves,
-        ranges=tuple(header["feature_infos"].decode().split()),
+        ranges=tuple(one.decode() for one in header["feature_infos"].split()),
         boosting=stated[1].decode() if stated else "",
         categories=categories(data),
     )

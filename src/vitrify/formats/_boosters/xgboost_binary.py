@@ -38,7 +38,7 @@ def is_binary(head: bytes) -> bool:
     try:
         base, features, classes, *_ = _LEARNER.unpack_from(head, _start(head))
         _, _, at = _names(head, _start(head) + _LEARNER.size)
-    except (struct.error, ValueError):
+    except (struct.error, ValueError, OverflowError):
         return False
     return math.isfinite(base) and features < _MAX_FEATURES and 0 <= classes < _MAX_CLASSES and at <= len(head)
 
@@ -61,7 +61,7 @@ def parse(data: memoryview, *, where: str) -> XGBoostModel:
         else:
             trees, nodes, end = _trees(data, at, features, where)
         end = _notes(data, end, dart=booster == "dart" and trees > 0, attributes=attributes, metrics=metrics)
-    except (struct.error, ValueError) as error:
+    except (struct.error, ValueError, OverflowError) as error:
         msg = f"{where}: not a binary model of XGBoost, or a broken one ({error})"
         raise MalformedError(msg) from error
     # Before 1.0 nobody wrote the version down.

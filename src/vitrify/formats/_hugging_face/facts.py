@@ -51,7 +51,7 @@ def describe(files: Files, base: str) -> dict[str, Any]:
         {
             "library": library,
             "versions": {library: str(version)} if version else {},
-            "class": ", ".join(map(str, config.get("architectures") or [])) or pipeline.get("_class_name"),
+            "class": ", ".join(map(str, _listed(config.get("architectures")))) or pipeline.get("_class_name"),
             "model_type": config.get("model_type"),
             "adapter": said({key: adapter.get(key) for key in ("peft_type", "base_model_name_or_path", "task_type")}),
             "dtype": config.get("dtype") or config.get("torch_dtype"),
@@ -140,3 +140,8 @@ def _tokenizer(files: Files, base: str, config: dict[str, Any]) -> dict[str, Any
 def _needs(library: str, version: Any, *, remote: bool) -> list[str]:
     needs = [f"{library}>={version}" if version else library]
     return [*needs, "trust_remote_code=True: it runs Python code that comes with the model"] if remote else needs
+
+
+def _listed(value: Any) -> list[Any]:
+    """Return what should be a list as one, whatever a stranger's configuration has there."""
+    return value if isinstance(value, list) else [] if value is None else [value]
