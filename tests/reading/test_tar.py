@@ -172,3 +172,15 @@ def test_a_field_that_is_no_number_is_found_where_another_reader_stops(place):
     with pytest.raises(tarfile.ReadError):
         tarfile.TarFile(fileobj=io.BytesIO(data))
     assert "tar-ambiguous" in rules(bytes(data))
+
+
+@pytest.mark.parametrize("told", [b"no length and a line end\n", b"9 a=bcdef\n", b" =\n", b"0 a=b\n", b"-3 a=b\n"])
+def test_a_pax_header_whose_length_leads_nowhere_is_malformed(told):
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        about = tarfile.TarInfo("about")
+        about.type, about.size = tarfile.XHDTYPE, len(told)
+        archive.addfile(about, io.BytesIO(told))
+        archive.addfile(tarfile.TarInfo("a"))
+    with pytest.raises(MalformedError, match="pax header"):
+        Tar(memoryview(stream.getvalue()), where="a.tar")

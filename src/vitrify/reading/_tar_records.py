@@ -167,7 +167,7 @@ def _pax(content: bytes, where: str) -> dict[str, str]:
         space = content.find(b" ", at, at + 20)
         digits = content[at:space] if space > 0 else b""
         stop = at + int(digits) if digits.isdigit() else 0
-        if not space < stop <= len(content) or content[stop - 1] != ord("\n"):
+        if not 0 < space < stop <= len(content) or content[stop - 1] != ord("\n"):
             if not content[at:].strip(b"\x00"):
                 break
             refuse(where, "a pax header that is damaged")
