@@ -30,6 +30,8 @@ def test_the_list_is_sorted_plain_and_says_a_use_for_every_name(table):
 
 
 def test_no_name_leads_to_a_module_nor_out_of_its_library(table):
+    for switch in generate._SWITCHES:
+        importlib.import_module(switch)
     for name, letters in table.items():
         module, attribute = name.split(" ")
         if "M" in letters:
