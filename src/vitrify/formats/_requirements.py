@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from vitrify.core.report import Finding
+from vitrify.formats._loose import items
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,9 +37,9 @@ def lines(text: str) -> list[str]:
 def of_conda(environment: Any) -> tuple[list[str], list[str]]:
     """Return what pip installs of a conda environment (or of a list of its kind), and the addresses it names itself."""
     held = environment if isinstance(environment, dict) else {}
-    listed = [one for key in ("dependencies", "build_dependencies") for one in _list(held.get(key))]
-    pip = [entry for one in listed if isinstance(one, dict) for entry in _list(one.get("pip"))]
-    own = [one for one in (*listed, *_list(held.get("channels"))) if isinstance(one, str) and "://" in one]
+    listed = [one for key in ("dependencies", "build_dependencies") for one in items(held.get(key))]
+    pip = [entry for one in listed if isinstance(one, dict) for entry in items(one.get("pip"))]
+    own = [one for one in (*listed, *items(held.get("channels"))) if isinstance(one, str) and "://" in one]
     return [one for one in pip if isinstance(one, str)], own
 
 
@@ -59,7 +60,3 @@ def finding(place: str, entry: str) -> Finding:
         rule="installs-packages",
         subject=entry,
     )
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []

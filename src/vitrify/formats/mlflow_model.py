@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from vitrify.core.errors import MalformedError
 from vitrify.core.report import Finding
 from vitrify.formats import _facts, _requirements
+from vitrify.formats._loose import mapping
 from vitrify.formats._native_file import said
 from vitrify.reading import json, yaml
 from vitrify.reading.malformed import exceed, refuse
@@ -45,14 +46,14 @@ class MlflowModel:
         """Return flavours with their settings, signature, versions, requirements and what it needs."""
         model = _parse(files)
         flavours = _flavours(model)
-        signature = _object(model.get("signature"))
+        signature = mapping(model.get("signature"))
         versions = {"mlflow": model.get("mlflow_version")} | {
             f"{name}": one[key]
             for name, one in flavours.items()
             for key in (f"{name}_version", "sklearn_version", "xgb_version", "lgb_version", "pytorch_version")
             if key in one
         }
-        python = _object(flavours.get("python_function")).get("python_version")
+        python = mapping(flavours.get("python_function")).get("python_version")
         return said(
             {
                 "name": model.get("model_id") or model.get("run_id"),
@@ -112,11 +113,7 @@ def _parse(files: Files) -> dict[str, Any]:
 
 
 def _flavours(model: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {name: _object(one) for name, one in _object(model.get("flavors")).items()}
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+    return {name: mapping(one) for name, one in mapping(model.get("flavors")).items()}
 
 
 def _climbs(path: str) -> bool:
@@ -159,8 +156,8 @@ def _ports(text: Any, where: str) -> list[dict[str, Any]]:
     if not isinstance(fields, list):
         return []
     found = []
-    for index, one in enumerate(map(_object, fields)):
-        tensor = _object(one.get("tensor-spec"))
+    for index, one in enumerate(map(mapping, fields)):
+        tensor = mapping(one.get("tensor-spec"))
         kind = tensor.get("dtype") or one.get("type") or one.get("dtype")
         sizes = tensor.get("shape") if tensor else [None]
         shape = (

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vitrify.core.errors import MalformedError
+from vitrify.formats._loose import mapping
 from vitrify.formats._modelpack import hazards, layout
 from vitrify.formats._native_file import said
 from vitrify.reading.files import HeldFiles
@@ -95,7 +96,7 @@ def _model(config: dict[str, Any]) -> dict[str, Any]:
     """Return a configuration's facts: ModelPack's, or a Kitfile's as KitOps keeps it."""
     if "descriptor" not in config and "package" in config:
         return _kit(config)
-    about, model = layout.mapping(config.get("descriptor")), layout.mapping(config.get("config"))
+    about, model = mapping(config.get("descriptor")), mapping(config.get("config"))
     licences = about.get("licenses")
     return said(
         {
@@ -113,7 +114,7 @@ def _model(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _kit(kit: dict[str, Any]) -> dict[str, Any]:
-    package, model = layout.mapping(kit.get("package")), layout.mapping(kit.get("model"))
+    package, model = mapping(kit.get("package")), mapping(kit.get("model"))
     return said(
         {
             "name": package.get("name"),

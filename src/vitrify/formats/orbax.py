@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from vitrify.core.errors import MalformedError
 from vitrify.core.report import Finding
 from vitrify.formats import _facts
+from vitrify.formats._loose import items
 from vitrify.formats._native_file import said
 from vitrify.reading import json
 from vitrify.reading.malformed import exceed, refuse
@@ -195,7 +196,7 @@ def _problems(name: str, value: dict[str, Any]) -> Iterator[Finding]:
         kind = str(value.get("dtype", value.get("data_type", "")))
         if kind.lstrip("|<>=") == "O" or kind == "object":
             yield Finding(place=name, message="an array of Python objects", rule="object-array", subject=name)
-        codecs = [value.get("compressor"), *_list(value.get("filters")), *_list(value.get("codecs"))]
+        codecs = [value.get("compressor"), *items(value.get("filters")), *items(value.get("codecs"))]
         for codec in codecs:
             called = str(codec.get("id", codec.get("name"))) if isinstance(codec, dict) else None
             if called is not None and called not in _CODECS:
@@ -205,7 +206,3 @@ def _problems(name: str, value: dict[str, Any]) -> Iterator[Finding]:
                     rule="codec",
                     subject=called,
                 )
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []

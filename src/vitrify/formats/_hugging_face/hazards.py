@@ -12,6 +12,7 @@ import msgspec
 from vitrify.core.report import Finding
 from vitrify.formats import _templates
 from vitrify.formats._hugging_face.layout import ADAPTER, MAX_JSON, read
+from vitrify.formats._loose import items
 from vitrify.reading import json
 from vitrify.reading.malformed import refuse
 
@@ -130,7 +131,7 @@ def _code(place: str, value: Any) -> Iterator[Finding]:
 
 def of_modules(name: str, listed: Any) -> Iterator[Finding]:
     """Yield the classes that sentence-transformers would import by name, other than its own, and paths that climb."""
-    for one in _list(listed):
+    for one in items(listed):
         module = one if isinstance(one, dict) else {}
         kind, path = module.get("type"), module.get("path")
         if isinstance(kind, str) and not kind.startswith(_OWN_MODULES):
@@ -199,8 +200,4 @@ def _tokenizer(files: Files, name: str) -> Iterator[Finding]:
                     verdict="not checked",
                 )
             if isinstance(one, dict):
-                left += [step for key in _NESTED for step in _list(one.get(key))]
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+                left += [step for key in _NESTED for step in items(one.get(key))]

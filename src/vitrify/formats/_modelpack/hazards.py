@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from vitrify.core.errors import MalformedError
 from vitrify.core.manifest import check_filepath
 from vitrify.core.report import Finding
+from vitrify.formats._loose import mapping
 from vitrify.formats._modelpack import layout
 
 if TYPE_CHECKING:
@@ -49,11 +50,11 @@ def of_kit(kit: dict[str, Any]) -> Iterator[Finding]:
 
 def kit_paths(kit: dict[str, Any]) -> list[str]:
     """Return every path that a Kitfile names."""
-    model = layout.mapping(kit.get("model"))
+    model = mapping(kit.get("model"))
     listed = [model, *layout.sequence(model.get("parts"))]
     for key in ("code", "datasets", "docs", "prompts"):
         listed += layout.sequence(kit.get(key))
-    paths = (layout.mapping(one).get("path") for one in listed)
+    paths = (mapping(one).get("path") for one in listed)
     return [path for path in paths if isinstance(path, str)]
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vitrify.core.manifest import FILEPATH, INDEX_TYPE, MANIFEST_TYPE, REF_NAME
+from vitrify.formats._loose import mapping
 from vitrify.reading import json, yaml
 from vitrify.reading.malformed import exceed, refuse
 
@@ -108,11 +109,6 @@ def kitfile(files: Files) -> dict[str, Any]:
     """
     value = yaml.parse(files.map(KITFILE), where=KITFILE)
     return value if isinstance(value, dict) else refuse(KITFILE, "no mapping")
-
-
-def mapping(value: Any) -> dict[str, Any]:
-    """Return the value if it is a mapping, else an empty one."""
-    return value if isinstance(value, dict) else {}
 
 
 def sequence(value: Any) -> list[Any]:
