@@ -9,7 +9,11 @@ from pathlib import Path
 from _measure import machine
 
 HERE = Path(__file__).parent
-ALL = ("startup", "forest", "state", "kill", "looking", "scan")
+ALL = (
+    *("startup", "forest", "state", "kill", "looking", "scan", "conversion"),
+    *("transfer", "registry", "registry_transfer", "registry_kill", "protect", "watermark"),
+    *("serve", "serve_deadline", "serve_memory", "serve_overload"),
+)
 
 print(machine(), flush=True)
 for name in sys.argv[1:] or ALL:

@@ -8,13 +8,20 @@ import sys
 import textwrap
 
 import pytest
+import warm_trials
 from hypothesis import HealthCheck, settings
+
+# Two workers on two cores are busy enough, and threads that wait for each other burn what the others need.
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"):
+    os.environ.setdefault(variable, "1")
 
 settings.register_profile(
     "vitrify",
     deadline=None,  # a shared machine stalls; time is measured in benchmarks, never in tests
     max_examples=int(os.environ.get("VITRIFY_EXAMPLES", "50")),
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    derandomize="CI" in os.environ,  # what CI says of a change is of the change; on a desk, chance looks further
+    # One suite's tests run in several classes: that is what a conformance suite is for.
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
 )
 settings.load_profile("vitrify")
 
@@ -25,6 +32,21 @@ def home(tmp_path, monkeypatch):
     folder = tmp_path / "vitrify-home"
     monkeypatch.setenv("VITRIFY_HOME", str(folder))
     return folder
+
+
+@pytest.fixture(scope="session")
+def warm():
+    """Return what trials are started with here; it ends with the session."""
+    trials = warm_trials.WarmTrials()
+    yield trials
+    trials.close()
+
+
+@pytest.fixture(autouse=True)
+def trials(request, warm, monkeypatch):
+    """Let the clean processes of trials be forked from warm ones, unless a test is marked ``cold``."""
+    if not request.node.get_closest_marker("cold"):
+        monkeypatch.setattr("vitrify.artifacts.trial.subprocess", warm)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -86,3 +87,55 @@ def test_the_table_of_formats_is_that_of_the_catalog():
     assert table.strip() == markdown(catalog().rows("format")).strip(), (
         "put what `vitrify formats --markdown` prints between the two comments of docs/reference/formats.md"
     )
+
+
+def test_the_page_of_conversions_is_made_from_what_was_seen():
+    sys.path.insert(0, str(ROOT / "docs/generate"))
+    try:
+        import matrix
+    finally:
+        sys.path.pop(0)
+    seen = json.loads((ROOT / "docs/reference/conversions.json").read_text(encoding="utf-8"))
+    page = (ROOT / "docs/reference/conversions.md").read_text(encoding="utf-8")
+    assert page == matrix.page(seen), "run python docs/generate/matrix.py"
+
+
+def test_the_page_of_conversions_tries_every_road_that_there_is():
+    from vitrify.transforms.planner import reachable
+
+    seen = json.loads((ROOT / "docs/reference/conversions.json").read_text(encoding="utf-8"))
+    for name, forms in seen["rows"].items():
+        source, tried = forms[0]["target"], {form["target"]: form["road"]["steps"] for form in forms[1:]}
+        roads = reachable(source, fidelity="lossy")
+        assert tried.keys() == roads.keys(), f"python docs/generate/matrix.py {name!r}"
+        for target, plan in roads.items():
+            steps = [step["transform"] for step in tried[target]]
+            assert steps == [step.transform for step in plan.steps], f"python docs/generate/matrix.py {name!r}"
+
+
+def test_no_cell_of_the_page_of_conversions_is_without_a_verdict_or_a_reason():
+    seen = json.loads((ROOT / "docs/reference/conversions.json").read_text(encoding="utf-8"))
+    for forms in seen["rows"].values():
+        for form in forms[1:]:
+            assert form["verdict"] in {"proven", "refused", "not checked"}
+            assert form["verdict"] == "proven" or form["why"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "target"), [("ONNX", "ort"), ("XGBoost", "onnx"), ("scikit-learn: data frame", "pfa")]
+)
+def test_a_cell_of_the_page_of_conversions_comes_out_again(name, target):
+    sys.path.insert(0, str(ROOT / "docs/generate"))
+    try:
+        from sources import SOURCES
+    finally:
+        sys.path.pop(0)
+    import vitrify
+    from vitrify.checks.parity import Parity
+
+    model, options = SOURCES[name]()
+    _, form = vitrify.matrix(vitrify.save(model, "model", **options), targets=[target], checks=[Parity(rows=500)])
+    seen = json.loads((ROOT / "docs/reference/conversions.json").read_text(encoding="utf-8"))
+    (then,) = (one for one in seen["rows"][name] if one["target"] == target)
+    assert form.verdict == then["verdict"]

@@ -24,6 +24,7 @@ PUBLIC = {
     "VitrifyError",
     "convert",
     "load",
+    "matrix",
     "open",
     "pack",
     "plan",

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from vitrify.core.signature import Field as Field
     from vitrify.core.signature import Signature as Signature
     from vitrify.transforms.conversion import convert as convert
+    from vitrify.transforms.matrix import matrix as matrix
     from vitrify.transforms.planner import plan as plan
 
 _PUBLIC = {
@@ -48,6 +49,7 @@ _PUBLIC = {
     "VitrifyError": "vitrify.core.errors",
     "convert": "vitrify.transforms.conversion",
     "load": "vitrify.artifacts.load",
+    "matrix": "vitrify.transforms.matrix",
     "open": "vitrify.artifacts.artifact:open_artifact",
     "pack": "vitrify.artifacts.pack",
     "plan": "vitrify.transforms.planner",

@@ -83,7 +83,7 @@ def test_a_name_that_is_not_there_is_not_found():
 
 def test_a_runtime_that_cannot_open_the_format_is_a_usage_error(model, table):
     vitrify.save(model, "m", example=table)
-    with pytest.raises(UsageError, match="opens onnx, not skops"):
+    with pytest.raises(UsageError, match="opens onnx, ort, not skops"):
         vitrify.load("m", runtime="onnxruntime")
 
 

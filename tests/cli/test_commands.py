@@ -13,7 +13,7 @@ from vitrify.cli import main
 
 COMMANDS = (
     *("save", "pack", "inspect", "scan", "ls", "predict", "convert", "verify"),
-    *("export", "import", "rm", "gc", "formats", "demo"),
+    *("matrix", "export", "import", "rm", "gc", "formats", "demo"),
 )
 
 
@@ -157,7 +157,7 @@ def test_a_flipped_byte_is_exit_code_6_and_names_the_file(run, saved, home):
         (["predict", "nothing", "x.csv"], 2, "no such data file"),
         (["inspect", "nothing"], 3, "nothing"),
         (["save", "nowhere.py:model", "m", "--example", "nowhere.py:X"], 2, "nowhere"),
-        (["inspect", "oci://host/x"], 2, "not part of this version"),
+        (["inspect", "s3://bucket/x"], 2, "models are not opened there"),
         (["rm", "nothing"], 3, "nothing"),
         (["convert", "nothing", "--precision", "float8"], 2, "float8"),
         (["nonsense"], 2, "nonsense"),
@@ -180,7 +180,7 @@ def test_formats_shows_the_map(run):
     shown = json.loads(run("formats", "--json")[1])
     assert {row["name"] for row in shown["format"]} >= {"skops", "onnx", "safetensors"}
     assert all(row["installed"] for row in shown["transform"])
-    assert "skops -> onnx, numeric" in run("formats")[1]
+    assert "hybrid, onnx, pmml" in run("formats")[1]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

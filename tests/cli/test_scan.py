@@ -201,3 +201,30 @@ def test_a_name_that_is_no_text_is_no_obstacle(run, files):
     assert run(name)[0] == 1
     assert json.loads(run(name, "--json")[1])["path"] == name
     assert "%FF.pkl" in run(name, "--sarif", "-")[1]
+
+
+def test_an_artifact_in_the_store_is_scanned_by_its_name_unless_a_file_lies_there(run, files):
+    import vitrify
+
+    vitrify.pack(files / "clean.safetensors", "weights")
+    code, out, _ = run("weights")
+    assert (code, out.split()[:2]) == (0, ["clean", "weights"])
+    assert "safetensors" in out
+    (files / "weights").write_bytes(pickle.dumps(Payload()))
+    assert run("weights")[0] == 1
+    assert run("weights:latest", "evil.pkl")[0] == 1
+
+
+def test_a_report_is_kept_as_evidence_where_that_is_asked(run, files):
+    import vitrify
+    from vitrify.core.attestation import SCAN
+
+    def kept():
+        statements = vitrify.open("evidence").attestations
+        return [one.predicate["verdict"] for one in statements if one.predicate_type == SCAN]
+
+    vitrify.save({"w": np.zeros(3)}, "evidence")
+    assert run("evidence")[0] == 0
+    assert kept() == []
+    assert run("evidence", "--attest")[0] == 0
+    assert kept() == ["clean"]

@@ -248,7 +248,7 @@ def test_a_matrix_takes_the_same_data_in_any_container(example, data):
         pd.DataFrame([[1, 2]], columns=[1, True]),
         pd.DataFrame([[1]], columns=[NAN]),
         pd.DataFrame([[1]], columns=pd.to_datetime(["2020-01-01"])),
-        pd.DataFrame([[1]], columns=["\ud800"]),
+        pd.DataFrame([[1]], columns=pd.Index(["\ud800"], dtype=object)),
         pl.DataFrame({"a": [[1, 2]]}),
         pl.DataFrame({"a": [dt.time(1)]}),
     ],

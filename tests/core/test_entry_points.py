@@ -57,6 +57,16 @@ def test_packages_in_a_zip_file_or_from_another_finder_may_have_them(site, tmp_p
     assert may_have("acme.plugins")
 
 
+@pytest.fixture
+def backport():
+    return pytest.importorskip("importlib_metadata")
+
+
+def test_the_backport_s_finder_looks_where_python_s_does(backport, site, monkeypatch):
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, backport.MetadataPathFinder()])
+    assert not may_have("acme.plugins")
+
+
 def test_a_catalog_without_plugins_does_not_import_importlib_metadata():
     code = "import sys\nfrom vitrify.core.catalog import catalog\ncatalog()\nprint('importlib.metadata' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -18,6 +18,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import vitrify
 from vitrify.core.attestation import PARITY, TRIAL
 
+pytestmark = pytest.mark.cold
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 4))
 HOLES = np.where(RNG.random(X.shape) < 0.1, np.nan, X)

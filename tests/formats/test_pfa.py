@@ -7,11 +7,22 @@ import pytest
 from samples.weights import PFA
 
 from vitrify.core.errors import LimitExceededError, MalformedError
-from vitrify.formats.pfa import Pfa
+from vitrify.formats.pfa import Pfa, PfaDocument
 from vitrify.reading.files import HeldFiles
+from vitrify.testing.formats import FormatConformance
 
 FORMAT = Pfa()
 ENTRY = {"file": "m"}
+
+
+class TestPfa(FormatConformance):
+    format = FORMAT
+
+    def model(self):
+        return PfaDocument(copy.deepcopy({**PFA, "doc": "größer, 大きい"}))
+
+    def same(self, left, right):
+        return left.content == right.content
 
 
 def held(value):

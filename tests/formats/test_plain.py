@@ -13,6 +13,7 @@ import zipfile
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from measured import PEAK
 from samples import plain
 
 from vitrify.core.errors import MalformedError, VitrifyError
@@ -142,16 +143,15 @@ def test_source_made_to_break_the_parser_gives_an_answer(source):
 def test_looking_at_source_takes_no_more_than_64_mib():
     source = "f(a,b,c)\n" * (MAX_PARSED // 9)
     code = f"""
-import resource, sys
 from vitrify.formats.python_source import PythonSource
 from vitrify.reading.files import HeldFiles
 import ast
 files = HeldFiles({{"file": memoryview({source!r}.encode())}})
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak()
 assert PythonSource().detect(files)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+print(peak() - before)
 """
-    done = subprocess.run([sys.executable, "-"], input=code, capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-"], input=PEAK + code, capture_output=True, text=True, check=True)
     assert int(done.stdout) < 64 * 1024
 
 

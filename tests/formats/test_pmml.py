@@ -5,9 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples.weights import PMML
 
-from vitrify.core.errors import MalformedError, VitrifyError
+from vitrify.core.errors import MalformedError, UnsupportedModelError, UntrustedCodeError, VitrifyError
+from vitrify.core.protocols import Allow
 from vitrify.formats.pmml import Pmml
 from vitrify.reading.files import HeldFiles
+from vitrify.testing.directory import DirectorySink
+from vitrify.testing.formats import FormatConformance
 
 FORMAT = Pmml()
 ENTRY = {"file": "m"}
@@ -77,3 +80,32 @@ def test_no_text_makes_it_do_anything_but_describe_or_refuse(cut, text):
             look(held(PMML[:cut] + text), ENTRY)
         except VitrifyError:
             continue
+
+
+class TestPmml(FormatConformance):
+    format = Pmml()
+
+    def model(self):
+        return PMML.encode()
+
+    def same(self, left, right):
+        return left.strip() == right.strip()
+
+
+class TestPmmlWithCode(TestPmml):
+    def model(self):
+        return PMML.replace("<RegressionModel ", EXTENSION.format("com.example.jpmml.Shell"), 1).encode()
+
+
+def test_code_is_handed_out_only_where_it_was_allowed_by_name():
+    text = PMML.replace('function="/"', 'function="com.example.Own"')
+    with pytest.raises(UntrustedCodeError) as caught:
+        FORMAT.read(held(text), ENTRY, Allow())
+    assert caught.value.names == ("com.example.Own",)
+    assert FORMAT.read(held(text), ENTRY, Allow.of(["com.example.Own"])) == text.encode()
+
+
+@pytest.mark.parametrize(("model", "error"), [(object(), UnsupportedModelError), (b"<a/>", MalformedError)])
+def test_only_a_document_is_written(model, error, tmp_path):
+    with pytest.raises(error):
+        FORMAT.write(model, DirectorySink(tmp_path), None)

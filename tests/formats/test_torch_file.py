@@ -13,7 +13,6 @@ import struct
 import subprocess
 import sys
 import tarfile
-import time
 import warnings
 import zipfile
 
@@ -22,6 +21,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from measured import assert_linear
 from samples import torch_files
 
 from vitrify.core.errors import (
@@ -427,11 +427,12 @@ def test_big_endian_numbers_are_refused_by_name():
         read(data)
 
 
-def test_wrappers_in_wrappers_do_not_take_long():
-    deep = b"ctorch._utils\n_rebuild_parameter\n(" * 20_000 + b"N" + b"\x89NtR" * 20_000
-    began = time.process_time()
-    scan_files(held(with_pickle(b"\x80\x02" + deep + b".")))
-    assert time.process_time() - began < 2
+def test_wrappers_in_wrappers_are_each_looked_at_once():
+    def scanned(count):
+        deep = b"ctorch._utils\n_rebuild_parameter\n(" * count + b"N" + b"\x89NtR" * count
+        scan_files(held(with_pickle(b"\x80\x02" + deep + b".")))
+
+    assert_linear(scanned, 10_000)
 
 
 @given(data=st.data(), sample=st.sampled_from(["zip", "legacy", "tar"]))

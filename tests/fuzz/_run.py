@@ -108,17 +108,26 @@ class HangError(BaseException):
     """An input that takes far too long; nothing that is looked at catches it."""
 
 
-def run(target, seconds, seed, *, quick=False, told=lambda number: None):
-    """Fuzz for so long and return what happened; ``told`` hears the number of each input before it is looked at."""
+def run(target, seconds, seed, *, inputs=None, quick=False, told=lambda number: None):
+    """Fuzz for so long, or for so many inputs, and return what happened.
+
+    Args:
+        target: A module as above.
+        seconds: For how long, at most.
+        seed: What the inputs depend on.
+        inputs: How many, beside the honest ones; None for as many as there is time for.
+        quick: Whether only what is quickly made is changed.
+        told: Hears the number of each input before it is looked at.
+    """
     honest, outcome = target.seeds(quick=quick), Outcome()
     for case in honest:  # which imports and warms up all that an input would else be blamed for
         trial = attempt(target, case)
         if trial.what and not trial.costly:
             outcome.add(case, trial)
     end = time.monotonic() + seconds
-    for number in itertools.count():
+    for number in itertools.count() if inputs is None else range(inputs):
         if time.monotonic() > end:
-            return outcome
+            break
         told(number)
         case = make(target, honest, seed, number)
         trial = attempt(target, case)

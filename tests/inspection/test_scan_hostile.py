@@ -10,7 +10,6 @@ import os
 import pickle
 import struct
 import tarfile
-import time
 import zipfile
 import zlib
 
@@ -24,8 +23,8 @@ from samples import plain
 from vitrify.inspection.scan import scan, scan_files
 from vitrify.reading.files import HeldFiles
 
-MOST_SECONDS = 10
-"""Far above the aim of 2, which the benchmarks hold: this is against what never ends."""
+pytestmark = pytest.mark.timeout(120)
+"""Against what never ends; how long it takes is for the benchmarks."""
 
 
 class Payload:
@@ -45,10 +44,7 @@ def nothing_runs(tmp_path, monkeypatch):
 
 
 def look(data, name="file"):
-    started = time.process_time()  # not the clock on the wall: a shared machine stalls
-    report = scan_files(HeldFiles({name: memoryview(data)}))
-    assert time.process_time() - started < MOST_SECONDS
-    return report
+    return scan_files(HeldFiles({name: memoryview(data)}))
 
 
 def rules(report):

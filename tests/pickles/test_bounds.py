@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import copyreg
 import pickle
 
 import numpy as np
 import pandas as pd
 import pytest
+from crafted import Crafted, Object
 from scipy import sparse
 from sklearn.neighbors import KDTree
 from sklearn.tree import DecisionTreeClassifier
@@ -20,31 +20,6 @@ from vitrify.pickles.machine import load
 RECONSTRUCT = np.zeros(1).__reduce__()[0]
 EMPTY = (np.ndarray, (0,), b"b")
 FLOAT = np.dtype("f8")
-
-
-class Crafted:
-    """Pickled as whatever it is told."""
-
-    def __init__(self, *reduced):
-        self.reduced = reduced
-
-    def __reduce__(self):
-        return self.reduced
-
-
-class Object:
-    """Pickled as an instance of a class with a state, past its constructor."""
-
-    def __init__(self, cls, state):
-        self.reduced = copyreg.__newobj__, (cls,), state
-
-    @property
-    def __class__(self):
-        """The pickler makes sure that an object is made by its own class."""
-        return self.reduced[1][0]
-
-    def __reduce_ex__(self, protocol):
-        return self.reduced
 
 
 def read(value, protocol=4):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 
 import pytest
 from corpus import hostile
 from corpus.harmless import NAMES, values
 from corpus.opcodes import plain
+from measured import calls
 
 from vitrify.core.errors import LimitExceededError, MalformedError, UntrustedCodeError
 from vitrify.core.protocols import Allow
@@ -35,15 +35,15 @@ def made(tmp_path):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_a_hostile_pickle_is_found_and_refused_and_does_not_run(case, made):
     content = memoryview(made(case))
-    before, started = set(sys.modules), time.process_time()
+    before = set(sys.modules)
     found = audit(content, where="model.pkl")
-    assert time.process_time() - started < 2
     assert not {"antigravity", "timeit", "runpy", "imaplib", "cProfile"} & (set(sys.modules) - before)
     assert found.findings
     assert all(one.place.startswith("model.pkl:opcode ") and one.rule and one.message for one in found.findings)
     wanted = (LimitExceededError,) if case.limit else (UntrustedCodeError, MalformedError)
     with pytest.raises(wanted):
         load(content, where="model.pkl", allow=Allow())
+    assert calls(lambda: audit(content, where="model.pkl")) < 10 * len(content) + 20_000
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.number in PROVED], ids=lambda case: case.id)

@@ -8,6 +8,7 @@ import torch
 from vitrify import containers
 from vitrify.core.document import SCHEMA, Document
 from vitrify.core.errors import ModelError, UsageError
+from vitrify.core.protocols import Streams
 from vitrify.runtimes.callable import CallableRuntime
 
 RUNTIME = CallableRuntime()
@@ -161,3 +162,49 @@ def test_what_the_callable_raises_is_an_error_of_the_model():
 def test_without_a_signature_it_cannot_be_opened():
     with pytest.raises(UsageError, match="signature"):
         RUNTIME.wrap(total, Document(schema=SCHEMA, format="python", runtime="python"))
+
+
+def counted(table):
+    for factor in range(3):
+        yield {"first": table[:, 0] * factor, "all": table * factor}
+
+
+class Counter:
+    def __call__(self, table):
+        yield from counted(table)
+
+
+@pytest.mark.parametrize("model", [counted, Counter, Counter()], ids=["function", "class", "object"])
+def test_a_generator_function_gives_parts_and_its_last_part_as_its_answer(model):
+    asked = session(model, X)
+    assert isinstance(asked, Streams)
+    name = asked.signature.inputs[0].name
+    parts = list(asked.stream({name: X}))
+    assert [list(part) for part in parts] == [["first", "all"]] * 3
+    np.testing.assert_array_equal(parts[1]["first"], X[:, 0])
+    np.testing.assert_array_equal(asked.run({name: X})["all"], X * 2)
+    assert not isinstance(session(total, X), Streams)
+
+
+def test_a_generator_is_closed_by_whoever_leaves_and_its_errors_are_the_model_s():
+    left = []
+
+    def failing(table):
+        try:
+            yield table
+            raise ZeroDivisionError("no more")
+        finally:
+            left.append(True)
+
+    asked = session(failing, X)
+    name = asked.signature.inputs[0].name
+    parts = asked.stream({name: X})
+    next(parts)
+    parts.close()
+    assert left == [True]
+    with pytest.raises(ModelError, match="ZeroDivisionError: no more"):
+        list(asked.stream({name: X}))
+    with pytest.raises(ModelError, match="ZeroDivisionError"):
+        asked.run({name: X})
+    with pytest.raises(ModelError, match="no part"):
+        session(lambda table: (yield from ()), X).run({name: X})

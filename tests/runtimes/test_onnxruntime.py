@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import numpy as np
-import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +14,10 @@ from vitrify.core.protocols import Allow
 from vitrify.core.signature import Field, Signature
 from vitrify.formats import _onnx_external
 from vitrify.formats.onnx import Onnx
-from vitrify.runtimes.onnxruntime import OnnxRuntime, _fed
+from vitrify.reading.files import HeldFiles
+from vitrify.runtimes import onnxruntime as onnxruntime_module
+from vitrify.runtimes._ports import _fed
+from vitrify.runtimes.onnxruntime import OnnxRuntime
 
 TYPES = {
     "float32": TensorProto.FLOAT,
@@ -68,7 +70,7 @@ def test_text_goes_through_unchanged():
 @pytest.mark.parametrize("missing", [None, float("nan")])
 def test_missing_text_is_what_the_converter_said_or_refused(missing):
     array = np.array(["a", missing], object)
-    assert run(identity("string"), array, missing_text="?")["y"].tolist() == ["a", "?"]
+    assert run(identity("string"), array, missing_text="?")["y"].tolist() == ["a", None], "one text stands for both"
     assert array[1] is missing, "the caller's array was changed"
     with pytest.raises(SignatureError, match="cannot be missing"):
         run(identity("string"), array)
@@ -199,25 +201,101 @@ def test_an_input_that_nobody_feeds_is_malformed():
         run(model, np.arange(2))
 
 
-def test_a_sequence_or_map_is_refused():
+def ends(model):
+    """The model's own signature, with the arrays that it gives for rows of its own."""
+    return OnnxRuntime().signature(model)
+
+
+def zipped(labels, value_type=TensorProto.FLOAT):
+    keys = "classlabels_strings" if isinstance(labels[0], str) else "classlabels_int64s"
+    key_type = TensorProto.STRING if isinstance(labels[0], str) else TensorProto.INT64
+    maps = helper.make_map_type_proto(key_type, helper.make_tensor_type_proto(value_type, []))
     graph = helper.make_graph(
-        [helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_int64s=[0, 1])],
+        [helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", **{keys: labels})],
         "zip",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 2])],
-        [
-            onnx.helper.make_value_info(
-                "y",
-                helper.make_sequence_type_proto(
-                    helper.make_map_type_proto(TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.FLOAT, []))
-                ),
-            )
-        ],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", len(labels)])],
+        [helper.make_value_info("y", helper.make_sequence_type_proto(maps))],
     )
     domains = [helper.make_opsetid("", 20), helper.make_opsetid("ai.onnx.ml", 1)]
-    model = helper.make_model(graph, opset_imports=domains, ir_version=10)
-    field = Field(name="x", dtype="float32", shape=("batch", 2))
-    with pytest.raises(UnsupportedModelError, match="ZipMap"):
-        run(model, np.zeros((2, 2), np.float32), field)
+    return helper.make_model(graph, opset_imports=domains, ir_version=10)
+
+
+@pytest.mark.parametrize("labels", [["b", "a", "ä"], [3, -1, 0]])
+def test_a_sequence_of_maps_is_a_matrix_and_its_keys_are_the_classes(labels):
+    model, rows = zipped(labels), np.float32([[1, 2, 3], [4, 5, 6]])
+    signature = ends(model)
+    (field,) = signature.outputs
+    assert (field.classes, field.dtype, field.shape) == (tuple(sorted(labels)), "float32", ("batch", 3))
+    expected = rows[:, np.argsort(labels)]
+    for outputs in ((), signature.outputs):
+        result = run(model, rows, signature.inputs[0], returned=outputs)["y"]
+        np.testing.assert_array_equal(result, expected)
+    turned = field.replace(classes=tuple(labels))
+    np.testing.assert_array_equal(run(model, rows, signature.inputs[0], returned=[turned])["y"], rows)
+    other = field.replace(classes=("other", "z", "q"))
+    with pytest.raises(ModelError, match="keys"):
+        run(model, rows, signature.inputs[0], returned=[other])
+
+
+def listed(*nodes, outputs):
+    graph = helper.make_graph(
+        list(nodes), "lists", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N"])], outputs
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+
+
+VECTOR = helper.make_tensor_type_proto(TensorProto.FLOAT, ["N"])
+
+
+def test_a_sequence_of_tensors_is_a_vector_of_arrays_even_where_all_have_one_size():
+    split = helper.make_node("SplitToSequence", ["x"], ["s"], axis=0)
+    model = listed(split, outputs=[helper.make_value_info("s", helper.make_sequence_type_proto(VECTOR))])
+    assert [(one.dtype, one.shape) for one in ends(model).outputs] == [("object", ("s_0",))]
+    result = run(model, np.float32([1, 2, 3]), returned=ends(model).outputs)["s"]
+    assert (result.shape, result.dtype) == ((3,), object)
+    assert [part.tolist() for part in result] == [[1], [2], [3]]
+
+
+def test_an_optional_value_is_one_object_that_holds_it_or_none():
+    nodes = [helper.make_node("Optional", ["x"], ["full"]), helper.make_node("Optional", [], ["none"], type=VECTOR)]
+    kind = helper.make_optional_type_proto(VECTOR)
+    model = listed(*nodes, outputs=[helper.make_value_info(name, kind) for name in ("full", "none")])
+    assert [(one.dtype, one.shape) for one in ends(model).outputs] == [("object", ()), ("object", ())]
+    result = run(model, np.float32([1, 2]), returned=ends(model).outputs)
+    assert result["full"].shape == ()
+    assert result["full"].item().tolist() == [1, 2]
+    assert result["none"].item() is None
+
+
+def test_described_outputs_are_the_declared_ones_for_what_is_no_tensor(store):
+    import vitrify
+
+    saved = vitrify.save(zipped(["b", "a"]), "zipped", example={"x": np.float32([[1, 2], [3, 4]])})
+    (field,) = saved.signature.outputs
+    assert (field.classes, field.shape) == (("a", "b"), ("batch", 2))
+    with vitrify.load("zipped") as session:
+        assert session.run({"x": np.float32([[1, 2]])})["y"].tolist() == [[2, 1]]
+
+
+def test_inputs_that_are_no_tensors_and_types_that_numpy_lacks_are_refused_together():
+    model = identity("float32")
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.BFLOAT16
+    sequence = helper.make_value_info("more", helper.make_sequence_type_proto(VECTOR))
+    model.graph.input.append(sequence)
+    with pytest.raises(UnsupportedModelError) as caught:
+        OnnxRuntime().signature(model)
+    assert [problem.place for problem in caught.value.problems] == ["more", "y"]
+
+
+def test_sizes_that_were_baked_in_are_listed_when_the_signature_lets_them_change():
+    model = identity("float32", (1, 3))
+    field = Field(name="x", dtype="float32", shape=("batch", "width"))
+    with pytest.raises(UnsupportedModelError, match="baked") as caught:
+        run(model, np.zeros((1, 3), np.float32), field)
+    assert "dynamic={'x': {0: 1}}" in caught.value.problems[0].remedy
+    assert len(caught.value.problems) == 2
+    fixed = Field(name="x", dtype="float32", shape=(1, 3))
+    assert run(model, np.zeros((1, 3), np.float32), fixed)["y"].shape == (1, 3)
 
 
 def test_an_operator_without_a_kernel_is_refused_with_the_way_out(capfd):
@@ -297,3 +375,27 @@ def test_a_saved_model_predicts_the_same_with_and_without_external_data(limit, m
                 result = session.run({"x": data})["y"]
                 assert np.allclose(result, data @ weight, atol=1e-5)
                 assert np.array_equal(result, OnnxRuntime().wrap(model, document).run({"x": data})["y"])
+
+
+def opened(content):
+    about = document(Field(name="x", dtype="float32"), file="m.onnx")
+    return OnnxRuntime().open(HeldFiles({"m.onnx": memoryview(content)}), about, Allow())
+
+
+def test_a_model_that_holds_its_tensors_is_opened_without_the_library_of_onnx_and_one_that_may_not_with_it(monkeypatch):
+    parsed = []
+    monkeypatch.setattr(
+        onnxruntime_module, "parse", lambda *about: parsed.append(about) or Onnx().read(*about, Allow())
+    )
+    x = np.ones(2, np.float32)
+    assert np.array_equal(opened(identity("float32").SerializeToString()).run({"x": x})["y"], x)
+    assert parsed == []
+    named = identity("float32", names=("location", "y")).SerializeToString()
+    assert np.array_equal(opened(named).run({"x": x})["y"], x)
+    assert len(parsed) == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"no model", identity("float32").SerializeToString()[:-7]])
+def test_what_is_no_model_is_malformed_and_not_what_the_runtime_makes_of_it(content):
+    with pytest.raises(MalformedError, match="not an ONNX model"):
+        opened(content)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +12,7 @@ from vitrify.core.document import SCHEMA, Document
 from vitrify.core.errors import ModelError, UsageError
 from vitrify.core.protocols import Allow
 from vitrify.reading.files import LocalFiles
+from vitrify.runtimes.threads import threads
 from vitrify.runtimes.xgboost import XGBoostRuntime
 
 RUNTIME = XGBoostRuntime()
@@ -121,3 +124,12 @@ def test_features_that_the_booster_does_not_know_are_an_error_of_the_model():
 def test_without_a_signature_it_cannot_be_opened():
     with pytest.raises(UsageError, match="signature"):
         RUNTIME.wrap(categorical(), Document(schema=SCHEMA, format="xgboost", runtime="xgboost"))
+
+
+def test_a_booster_that_is_opened_for_a_number_of_threads_predicts_with_as_many_and_the_same():
+    booster = xgboost.train({"nthread": 2, "max_depth": 3}, xgboost.DMatrix(X, TARGET), 5)
+    expected = booster.predict(xgboost.DMatrix(X))
+    about = document(booster, X)
+    with threads(1), RUNTIME.wrap(booster.copy(), about) as session:
+        assert json.loads(session._booster.save_config())["learner"]["generic_param"]["nthread"] == "1"
+        np.testing.assert_array_equal(session.predict(X)["prediction"], expected, strict=True)

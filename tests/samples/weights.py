@@ -156,6 +156,7 @@ PMML = """<?xml version="1.0" encoding="UTF-8"?>
   </RegressionModel>
 </PMML>
 """
+PFA_X = {"attr": "input", "path": [["x"]]}
 PFA = {
     "name": "tree",
     "input": {"type": "record", "name": "Datum", "fields": [{"name": "x", "type": "double"}]},
@@ -164,7 +165,7 @@ PFA = {
     "fcns": {"twice": {"params": [{"y": "double"}], "ret": "double", "do": {"*": ["y", 2]}}},
     "action": [
         {"let": {"first": {"attr": {"cell": "weights"}, "path": [0]}}},
-        {"if": {">": ["input.x", 0]}, "then": {"u.twice": ["first"]}, "else": {"m.exp": ["input.x"]}},
+        {"if": {">": [PFA_X, 0]}, "then": {"u.twice": ["first"]}, "else": {"m.exp": [PFA_X]}},
     ],
 }
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 import xgboost as xgb
+from sklearn.decomposition import MiniBatchNMF
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.neighbors import NearestCentroid
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import SplineTransformer, StandardScaler
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from vitrify.testing.transforms import TransformConformance
 
@@ -32,7 +32,9 @@ class TestSklearnToOnnx(TransformConformance):
         return X
 
     def impossible(self):
-        return make_pipeline(SplineTransformer(), NearestCentroid()).fit(X, Y)
+        return make_pipeline(MinMaxScaler(), MiniBatchNMF(3, tol=0), MiniBatchNMF(2, tol=0), LogisticRegression()).fit(
+            X, Y
+        )
 
 
 class TestLogisticToOnnx(TransformConformance):

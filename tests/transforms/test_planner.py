@@ -4,7 +4,7 @@ import pytest
 
 from vitrify.core.errors import UnsupportedModelError, UsageError
 from vitrify.core.row import Row
-from vitrify.transforms.planner import plan
+from vitrify.transforms.planner import plan, reachable
 
 
 def road(name, source, destination, cost=1, fidelity="exact"):
@@ -64,3 +64,43 @@ def test_every_native_format_has_a_road_to_onnx_that_keeps_all_but_rounding(sour
     assert names(found) == [f"{source}-to-onnx"]
     assert found.steps[0].options == {"precision": "source"}
     assert str(found) == f"{source} --{source}-to-onnx (numeric)--> onnx"
+
+
+def test_a_road_passes_what_it_is_told_to_pass():
+    rows = [
+        road("direct", "skops", "tflite"),
+        road("a", "skops", "onnx"),
+        road("b", "onnx", "saved-model"),
+        road("c", "saved-model", "tflite"),
+    ]
+    assert names(plan("skops", "tflite", rows=rows)) == ["direct"]
+    assert names(plan("skops", "tflite", rows=rows, via=["saved-model"])) == ["a", "b", "c"]
+    with pytest.raises(UnsupportedModelError, match="no road leads from tflite to onnx"):
+        plan("skops", "onnx", rows=rows, via=["tflite"])
+    with pytest.raises(UsageError, match="no format is called 'tflight'"):
+        plan("skops", "onnx", rows=rows, via=["tflight"])
+
+
+def test_another_operator_set_is_reason_enough_for_a_step_from_onnx_to_onnx():
+    assert names(plan("onnx", "onnx", options={"opset": 13})) == ["onnx-opset"]
+    assert names(plan("onnx", "onnx", options={"precision": "source"})) == []
+
+
+def test_what_is_within_reach_is_every_format_that_steps_lead_to():
+    rows = [road("a", "skops", "onnx"), road("b", "onnx", "ort", fidelity="lossy"), road("c", "keras", "tflite")]
+    assert list(reachable("skops", rows=rows)) == ["onnx"]
+    found = reachable("skops", rows=rows, fidelity="lossy")
+    assert {name: names(road_) for name, road_ in found.items()} == {"onnx": ["a"], "ort": ["a", "b"]}
+
+
+def test_every_framework_gets_to_onnx_and_from_there_to_every_target():
+    sources = [
+        *("skops", "xgboost", "lightgbm", "catboost", "statsmodels", "torch-export", "torchscript", "hugging-face"),
+        *("keras", "saved-model", "jax-export", "stablehlo", "tflite", "pickle"),
+    ]
+    targets = {
+        *("onnx", "ort", "saved-model", "tflite", "openvino", "coreml", "pfa", "torch-export", "torchscript"),
+        *("stablehlo", "safetensors"),
+    }
+    for source in sources:
+        assert reachable(source, fidelity="lossy").keys() | {source} >= targets

@@ -10,23 +10,37 @@ from typing import TYPE_CHECKING, Any
 
 from vitrify import stores
 from vitrify.artifacts import code, golden
-from vitrify.core.attestation import Attestation
+from vitrify.artifacts.permit import permit
 from vitrify.core.catalog import catalog
 from vitrify.core.document import DOCUMENT, SCHEMA, Document
-from vitrify.core.errors import UsageError
+from vitrify.core.envelope import read_statement
+from vitrify.core.errors import DeniedError, UsageError
+from vitrify.core.manifest import INDEX_TYPE
 from vitrify.core.protocols import Allow, Subject
 from vitrify.core.reference import parse
+from vitrify.trust.encryption.files import SealedFiles, is_encrypted
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from typing import Self
 
+    from vitrify.core.attestation import Attestation
     from vitrify.core.digest import Digest
     from vitrify.core.manifest import Manifest
     from vitrify.core.protocols import Arrays, Session
     from vitrify.core.signature import Signature
     from vitrify.stores import ArtifactFiles
     from vitrify.stores.oci_layout import OciLayout
+    from vitrify.trust.encryption.recipients import Identity
+
+_IN_MEMORY = frozenset(
+    {"catboost", "jax-export", "lightgbm", "onnx", "ort", "pfa", "safetensors", "skops", "statsmodels"}
+    | {"torch-export", "torchscript", "xgboost"}
+)
+"""Formats whose libraries were seen to open a model without writing a byte of it to a disk."""
+
+_RESOLVERS = {"remote": "oci", "alias": "registry"}
+"""Who fetches an artifact into the store for a reference that leads out of it."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +62,17 @@ class Artifact:
     store: OciLayout
 
     @classmethod
-    def of(cls, store: OciLayout, digest: Digest, name: str | None) -> Self:
-        """Return an artifact whose manifest is verified now, and each file when it is first read."""
+    def of(
+        cls, store: OciLayout, digest: Digest, name: str | None, *, identity: str | Path | Identity | None = None
+    ) -> Self:
+        """Return an artifact whose manifest is verified now, and each file when it is first read.
+
+        If files of it are encrypted, they are decrypted in memory for ``identity``, or what ``VITRIFY_IDENTITY`` names.
+        """
         manifest = stores.read_manifest(store, digest)
-        return cls(digest, name, manifest, stores.ArtifactFiles(store, manifest), store)
+        sealed = is_encrypted(manifest)
+        files = SealedFiles(store, manifest, identity) if sealed else stores.ArtifactFiles(store, manifest)
+        return cls(digest, name, manifest, files, store)
 
     @cached_property
     def document(self) -> Document:
@@ -79,15 +100,20 @@ class Artifact:
         return self.document.signature
 
     @property
+    def sealed(self) -> SealedFiles | None:
+        """Its files where some are encrypted, else None."""
+        return self.files if isinstance(self.files, SealedFiles) else None
+
+    @property
     def size(self) -> int:
         """The bytes of all files."""
         return sum(layer.size for layer in self.manifest.layers)
 
     @property
     def attestations(self) -> tuple[Attestation, ...]:
-        """The statements about it that lie in the store."""
+        """The statements about it in the store; who signed them, :func:`vitrify.trust.evidence.gather` says."""
         found = stores.attestations(self.store, self.digest)
-        return tuple(Attestation.from_json(data, where="attestation") for data in found)
+        return tuple(read_statement(data, where="attestation")[0] for data in found)
 
     def golden(self) -> tuple[Arrays, Arrays]:
         """Return the golden inputs and outputs by name; both are empty where there are none."""
@@ -100,6 +126,7 @@ class Artifact:
             allow: Exact dotted names of the code outside the built-in allow-list that may run.
 
         Raises:
+            DeniedError: The policy of this machine does not allow it.
             UntrustedCodeError: It needs a name that is not in ``allow``.
         """
         allowed = self._admit(allow)
@@ -113,15 +140,20 @@ class Artifact:
             allow: As for :meth:`model`.
 
         Raises:
-            UsageError: It has no signature, or that runtime cannot open its format.
+            UsageError: It has no signature, or nothing here or not that runtime opens its format.
+            DeniedError: The policy of this machine does not allow it.
             UntrustedCodeError: It needs a name that is not in ``allow``.
         """
         _ = self.signature  # bare weights are refused here
+        if runtime is None and self.document.runtime is None:
+            msg = f"no runtime here opens {self.document.format}: it cannot predict on this machine"
+            raise UsageError(msg, remedy="predict where it runs, or with the model that it was converted from")
         row = catalog().row("runtime", runtime or str(self.document.runtime))
         if self.document.format not in row.formats:
             msg = f"runtime {row.name!r} opens {', '.join(row.formats)}, not {self.document.format}"
             raise UsageError(msg, remedy="leave the runtime out, or convert the artifact first")
-        session: Session = row.load().open(self.files, self.document, self._admit(allow))
+        allowed = self._admit(allow)  # before the runtime's library is imported
+        session: Session = row.load().open(self.files, self.document, allowed)
         return session
 
     def subject(self, *, allow: Collection[str] = ()) -> Subject:
@@ -129,7 +161,17 @@ class Artifact:
         return Subject(self.files, self.document, self.golden()[0], self._admit(allow))
 
     def _admit(self, allow: Collection[str]) -> Allow:
-        """Check that all code the artifact needs is allowed, and make its bundled modules importable."""
+        """Ask the policy, check that all code it needs is allowed, and make its bundled modules importable.
+
+        What is encrypted is unlocked here, before anything of it is looked at.
+        """
+        permit(self)
+        if self.sealed:
+            if self.document.format not in _IN_MEMORY:
+                msg = f"{self} is encrypted, and the library of {self.document.format} may write the model to a disk"
+                remedy = f"encrypt it in a format that is opened in memory: {', '.join(sorted(_IN_MEMORY))}"
+                raise DeniedError(msg, remedy=remedy)
+            self.sealed.unlock()
         allowed = Allow.of(allow)
         allowed.require(self.document.code.names, what=f"loading {self}")
         code.install(self.document.code, self.files)
@@ -148,13 +190,18 @@ class Artifact:
         return f"<div><strong>{escape(self.name or self.digest.short)}</strong><table>{cells}</table>{shown}</div>"
 
 
-def open_artifact(reference: str, *, store: OciLayout | None = None) -> Artifact:
+def open_artifact(
+    reference: str, *, store: OciLayout | None = None, identity: str | Path | Identity | None = None
+) -> Artifact:
     """Open an artifact and verify every byte of it.
 
     Args:
-        reference: ``name``, ``name:tag``, ``sha256:...``, or the path of an exported archive (which is taken into
-            the store) or of a layout directory that holds one named artifact.
+        reference: ``name``, ``name:tag``, ``sha256:...``, ``name@alias`` of the registry, ``oci://host/name:tag``
+            (both are fetched into the store), or the path of an exported archive (which is taken into the store) or
+            of a layout directory that holds one named artifact.
         store: Where to look; by default the user's store.
+        identity: Who opens it, where it is encrypted: the file of a private key, or an object that unwraps; by
+            default what ``VITRIFY_IDENTITY`` names, which is asked when the artifact is loaded, verified or scanned.
 
     Raises:
         ReferenceNotFoundError: There is no such artifact.
@@ -165,11 +212,14 @@ def open_artifact(reference: str, *, store: OciLayout | None = None) -> Artifact
     where = store or stores.default_store()
     if parsed.kind == "path":
         where, name, digest = _open_path(Path(parsed.value).expanduser(), where)
+    elif parsed.kind in _RESOLVERS:
+        name = parsed.known_as
+        digest = catalog().load("resolver", _RESOLVERS[parsed.kind]).fetch(parsed, where)
     else:
         name = parsed.value if parsed.kind == "name" else None
         digest = where.names.get(parsed.value).content if name else parsed.digest
     with where.kept():
-        artifact = Artifact.of(where, digest, name)
+        artifact = Artifact.of(where, digest, name, identity=identity)
         artifact.files.verify()
     return artifact
 
@@ -177,11 +227,14 @@ def open_artifact(reference: str, *, store: OciLayout | None = None) -> Artifact
 def list_artifacts(store: OciLayout | None = None) -> list[Artifact]:
     """Return every artifact that has a name, in the order of the names; each file is verified when it is read.
 
+    An index of several is not among them.
+
     Args:
         store: Where to look; by default the user's store.
     """
     where = store or stores.default_store()
-    return [Artifact.of(where, target.content, name) for name, target in sorted(where.names.all().items())]
+    named = {name: target for name, target in where.names.all().items() if target.media_type != INDEX_TYPE}
+    return [Artifact.of(where, target.content, name) for name, target in sorted(named.items())]
 
 
 def _open_path(path: Path, store: OciLayout) -> tuple[OciLayout, str | None, Digest]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import getpass
+import inspect
 import platform
 import subprocess
 import sys
-from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vitrify.core import who
 from vitrify.core.document import Environment
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ def capture(modules: Iterable[str]) -> Environment:
         modules: Names of imported modules; each installed distribution that provides one is listed.
     """
     tops = {module.partition(".")[0] for module in modules}
-    providers = metadata.packages_distributions()
-    names = {name for top in tops for name in providers.get(top, ())}
+    names = {one.metadata["Name"] for one in metadata.distributions() if not tops.isdisjoint(_tops(one))}
     return Environment(
         python=platform.python_version(),
         platform=f"{sys.platform}-{platform.machine()}",
@@ -37,25 +36,29 @@ def capture(modules: Iterable[str]) -> Environment:
     )
 
 
+def _tops(distribution: metadata.Distribution) -> set[str]:
+    """Return what can be imported of a distribution, as ``importlib.metadata.packages_distributions`` finds it.
+
+    That one makes a path of every installed file, of which there may be a hundred thousand, for their first parts.
+    """
+    if declared := (distribution.read_text("top_level.txt") or "").split():
+        return set(declared)
+    if (record := distribution.read_text("RECORD")) is None:
+        return {file.parts[0] if len(file.parts) > 1 else _module(file.name) for file in distribution.files or ()}
+    paths = {line.lstrip('"').partition(",")[0] for line in record.splitlines()}
+    return {folder if deeper else _module(folder) for folder, deeper, _ in (path.partition("/") for path in paths)}
+
+
+def _module(file: str) -> str:
+    return inspect.getmodulename(file) or ""
+
+
 def provenance() -> dict[str, Any]:
     """Return who saved, when, and from which git commit (where the training code lies in a repository)."""
-    known: dict[str, Any] = {"when": now(), "who": user()}
+    known: dict[str, Any] = {"when": who.now(), "who": who.user()}
     if git := _git(_training_directory()):
         known["git"] = git
     return known
-
-
-def now() -> str:
-    """Return the time in UTC, to the second, as RFC 3339 has it."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def user() -> str:
-    """Return who runs this process."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return "unknown"
 
 
 def _training_directory() -> Path:

@@ -18,7 +18,15 @@ from vitrify.core import reference
 from vitrify.core.attestation import SCAN
 from vitrify.core.catalog import catalog
 from vitrify.core.document import SCHEMA, Document
-from vitrify.core.errors import CheckFailedError, SignatureError, UnsupportedModelError, UntrustedCodeError, UsageError
+from vitrify.core.errors import (
+    CheckFailedError,
+    MalformedError,
+    MissingDependencyError,
+    SignatureError,
+    UnsupportedModelError,
+    UntrustedCodeError,
+    UsageError,
+)
 from vitrify.core.protocols import Allow, Declares, Live
 from vitrify.core.wire import to_builtins
 from vitrify.inspection.identify import files_at, identify_one
@@ -80,16 +88,18 @@ def pack(
     names = _admit(report, Allow.of(allow), str(path))
     why = _why_as_it_is(one.row, example)
     if _is_read(one.row, example):
-        model = one.row.load().read(one.files, one.entry, Allow.of(allow))
         kept = to if one.row.transient else one.row.name
         try:
+            model = one.row.load().read(one.files, one.entry, Allow.of(allow))
             if one.row.transient and example is None:
                 return save_bare(model, name, format=kept, description=description, store=store)
             return save(
                 model, name, example=example, format=kept, dynamic=dynamic, description=description, store=store
             )
-        except (UnsupportedModelError, SignatureError, UsageError) as error:
-            if example is not None or to:
+        except (UnsupportedModelError, SignatureError, UsageError, MalformedError, MissingDependencyError) as error:
+            # A file that stands alone, or whose library is not here, can be kept; a pickle has to be read.
+            unread = isinstance(error, (MalformedError, MissingDependencyError))
+            if example is not None or to or (unread and one.row.transient):
                 raise
             why = error.message.partition("\n")[0]
     notes = [

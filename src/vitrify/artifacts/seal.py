@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
-from vitrify import containers, stores
+from vitrify import containers
 from vitrify.artifacts import code, environment, golden, trial
 from vitrify.artifacts.artifact import Artifact
-from vitrify.core.attestation import PROVENANCE, STATEMENT_TYPE, TRIAL, Attestation, Subject
+from vitrify.core import who
+from vitrify.core.attestation import SLSA, TRIAL
 from vitrify.core.digest import Digest
 from vitrify.core.document import DOCUMENT, GOLDEN, Code
 from vitrify.core.manifest import MODEL_CONFIG_TYPE, Descriptor, Manifest, ModelConfig
 from vitrify.core.protocols import Allow
 from vitrify.core.wire import to_builtins
+from vitrify.trust import provenance, signing
+from vitrify.trust.evidence_key import evidence_signer
+from vitrify.trust.statement import producer
 
 if TYPE_CHECKING:
     from vitrify.core.document import Document
     from vitrify.core.protocols import Arrays, Stage
     from vitrify.stores.oci_layout import OciLayout
+    from vitrify.trust.keys import Signer
+
+_OURS = "urn:vitrify:"
+"""Predicate types that we define; every other is written as its own specification has it."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +59,14 @@ def seal(stage: Stage, draft: Draft, store: OciLayout, name: str | None) -> Arti
         UnsupportedModelError: Code that it needs cannot be bundled.
         CheckFailedError: The trial failed; nothing was committed.
         StoreError: The store could not take it; it is as it was.
+        AuthenticationError: The key that this process signs evidence with could not be opened.
     """
     bundled = _bundle(stage, draft.names)
     names = tuple(sorted({*bundled.names, *draft.document.code.names}))
-    document = draft.document.replace(code=bundled.replace(names=names), golden=_golden(stage, draft))
-    tried = trial.run(stage.files(), document, (draft.inputs, draft.outputs), Allow.of(names), read=draft.read)
+    modules = {**draft.document.code.modules, **bundled.modules}
+    document = draft.document.replace(code=Code(modules=modules, names=names), golden=_golden(stage, draft))
+    played = (draft.inputs, draft.outputs) if document.runtime else ({}, {})
+    tried = trial.run(stage.files(), document, played, Allow.of(names), read=draft.read)
     document = document.replace(environment=tried.environment)
     with stage.open(DOCUMENT, "weight.config") as stream:
         stream.write(document.to_json())
@@ -64,23 +74,30 @@ def seal(stage: Stage, draft: Draft, store: OciLayout, name: str | None) -> Arti
     def build(layers: tuple[Descriptor, ...]) -> tuple[Manifest, bytes]:
         return _manifest(document, layers, draft.description)
 
+    signer = evidence_signer()
+    made = provenance.slsa(environment.provenance(), kind=document.format, lineage=document.lineage)
     digest = stage.commit(build, name)
     report = {**to_builtins(tried.report), "seconds": round(tried.seconds, 3)}
-    evidence = {TRIAL: report, PROVENANCE: environment.provenance(), **draft.evidence}
+    evidence = {TRIAL: report, SLSA: made, **draft.evidence}
     for predicate_type, predicate in evidence.items():
-        attest(store, digest, predicate_type, predicate)
+        attest(store, digest, predicate_type, predicate, signer)
     return Artifact.of(store, digest, name)
 
 
-def attest(store: OciLayout, digest: Digest, predicate_type: str, predicate: dict[str, Any]) -> None:
-    """Attach an unsigned in-toto statement to an artifact."""
-    statement = Attestation(
-        type_=STATEMENT_TYPE,
-        subject=(Subject(name="artifact", digest={digest.algorithm: digest.hex}),),
-        predicate_type=predicate_type,
-        predicate={"producer": f"vitrify {metadata.version('vitrify')}", **predicate},
-    )
-    stores.attach(store, digest, statement.to_json())
+def attest(
+    store: OciLayout, digest: Digest, predicate_type: str, predicate: dict[str, Any], signer: Signer | None = None
+) -> None:
+    """Attach an in-toto statement to an artifact; one of our own types says who made it, and when.
+
+    Args:
+        store: Where the artifact lies.
+        digest: Its identity.
+        predicate_type: What kind of statement.
+        predicate: What is said.
+        signer: Who signs it; by default the key that this process signs evidence with, if it has one.
+    """
+    ours = {"producer": producer(), "when": who.now()} if predicate_type.startswith(_OURS) else {}
+    signing.attest(store, digest, predicate_type, {**ours, **predicate}, signer or evidence_signer())
 
 
 def _bundle(stage: Stage, names: tuple[str, ...]) -> Code:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from typing import TYPE_CHECKING
 
 import click
+
+from vitrify.cli._lazy import LazyGroup
 
 if TYPE_CHECKING:
     from typing import Any, NoReturn
@@ -16,41 +17,69 @@ if TYPE_CHECKING:
 
 _PIPE_CLOSED = 141
 """128 and the number of SIGPIPE, as a shell has it."""
-_COMMANDS = {
-    "save": "Seal a model that a Python file makes: save train.py:model churn --example train.py:X",
-    "pack": "Seal a model file: pack model.onnx churn",
-    "inspect": "Show what an artifact or a file is, without running it.",
-    "view": "Draw a model's graph: view model.onnx -o model.html",
-    "scan": "Say whether a model file could hurt whoever loads it.",
-    "ls": "List the artifacts in the store.",
-    "predict": "Predict from a data file: predict churn rows.csv",
-    "convert": "Convert and prove: convert churn --to onnx",
-    "verify": "Hash every byte again, and replay the golden samples.",
-    "export": "Write an artifact and its attestations into one file.",
-    "import": "Take an exported file into the store.",
-    "rm": "Take a name away.",
-    "gc": "Delete what no name leads to.",
-    "formats": "Show the map: formats, runtimes and the roads between them.",
-    "demo": "Train, save, convert, prove and predict, on real data.",
-    "completion": "Print the completion script of a shell.",
+_SECTIONS = {
+    "Models": {
+        "save": "Seal a model that a Python file makes: save train.py:model churn --example train.py:X",
+        "pack": "Seal a model file: pack model.onnx churn",
+        "inspect": "Show what an artifact or a file is, without running it.",
+        "view": "Draw a model's graph: view model.onnx -o model.html",
+        "predict": "Predict from a data file: predict churn rows.csv",
+        "convert": "Convert and prove: convert churn --to onnx",
+        "matrix": "Try every target within reach, prove and time each: matrix churn",
+        "formats": "Show the map: formats, runtimes and the roads between them.",
+        "verify": "Hash every byte again, replay the golden samples, check signatures.",
+        "replay": "Ask the models of a prediction log again.",
+    },
+    "Trust": {
+        "scan": "Say whether a model file could hurt whoever loads it.",
+        "keys": "Make and show keys.",
+        "sign": "Sign an artifact or a directory: sign churn --key release",
+        "attest": "Say something about an artifact, signed.",
+        "policy": "Say what a policy makes of an artifact, rule by rule.",
+        "sbom": "Write a bill of materials: sbom churn --format cyclonedx",
+        "protect": "Encrypt, obfuscate or watermark a model.",
+    },
+    "Registry": {
+        "register": "Register an artifact as a version: register churn risk/churn:1.2.0",
+        "models": "List the models of the registry.",
+        "search": 'Find versions: search "stage = production and metrics.auc >= 0.9"',
+        "show": "Show a version, and the evidence about it.",
+        "promote": "Move a version to a stage: promote churn:1.2.0 production",
+        "promotion": "List and decide on requests to promote.",
+        "rollback": "Put the last good version back into production.",
+        "alias": "Give a version a name of its own: alias churn:1.2.0 champion",
+        "tag": "Tag a version or a model: tag churn:1.2.0 team=risk",
+        "deprecate": "Say that a version should not be used any more.",
+        "yank": "Refuse a version from now on.",
+        "restore": "Take a deprecation or a yank back.",
+        "lineage": "Follow a model from its data to where it runs, and draw it.",
+        "gto": "Versions and stages as git tags, in GTO's convention.",
+        "audit": "Read and verify the log: what was in production when, who approved it.",
+        "registry": "Serve a registry, make tokens, back up, collect garbage.",
+    },
+    "Serving": {
+        "serve": "Serve artifacts over REST and gRPC: serve churn@production",
+        "rollout": "Change which versions answer on a running server.",
+    },
+    "Store and transport": {
+        "ls": "List the artifacts in the store.",
+        "rm": "Take a name away.",
+        "gc": "Delete what no name leads to.",
+        "export": "Write an artifact: one file, or a directory for MLflow, Hugging Face, KitOps.",
+        "import": "Take a model in: an archive, another tool's directory, hf:// from the cache.",
+        "push": "Send an artifact to an OCI registry: push churn oci://host/churn:1.2.0",
+        "pull": "Bring one from an OCI registry.",
+    },
+    "More": {
+        "demo": "Train, save, convert, prove and predict, on real data.",
+        "completion": "Print the completion script of a shell.",
+    },
 }
 
 
-class _LazyGroup(click.Group):
-    """Imports a command's file when that command is used, so that --help stays fast."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order of the table."""
-        del ctx
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command."""
-        del ctx
-        if cmd_name not in _COMMANDS:
-            return None
-        command: click.Command = importlib.import_module(f"vitrify.cli.{cmd_name.replace('import', 'import_')}").command
-        return command
+class _Vitrify(LazyGroup):
+    package = __name__
+    sections = _SECTIONS
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; whoever reads its output may leave before the end, which is no error to tell of.
@@ -64,14 +93,8 @@ class _LazyGroup(click.Group):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(_PIPE_CLOSED)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the table of commands from their summaries, importing none."""
-        del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
 
-
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Vitrify, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="vitrify", prog_name="vitrify")
 def group() -> None:
     """Carry a trained model to where it has to run, and prove that it still is the same model."""

@@ -27,7 +27,33 @@ class ReferenceType(click.ParamType[str]):
         return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
 
 
+class FormatType(click.ParamType[str]):
+    """A format's name; which it may be, the catalog and the planner say.
+
+    Attributes:
+        reached: Whether only those are completed that a road leads to.
+    """
+
+    name = "format"
+
+    def __init__(self, *, reached: bool) -> None:
+        """Say what is completed."""
+        self.reached = reached
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        """Return the formats that start with what was typed."""
+        del ctx, param
+        from click.shell_completion import CompletionItem
+
+        from vitrify.core.catalog import catalog
+
+        ends = {str(row.destination) for row in catalog().rows("transform")}
+        names = ends if self.reached else {row.name for row in catalog().rows("format")}
+        return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
+
+
 REFERENCE = ReferenceType()
+FORMAT, TARGET = FormatType(reached=False), FormatType(reached=True)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 store_option = click.option(

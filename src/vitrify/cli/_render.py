@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from contextlib import contextmanager
 from io import StringIO
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from vitrify.core.errors import VitrifyError
+    from vitrify.core.plan import Plan
+    from vitrify.core.row import Row
 
 _KIBI = 1024
 _UNBOUNDED = 10_000
@@ -57,6 +60,26 @@ def show_facts(facts: Iterable[tuple[str, object]]) -> None:
         click.echo(f"{click.style(name.ljust(width), bold=True)}  {value}")
 
 
+def missing(row: Row) -> str:
+    """Return the extra that brings a plugin's libraries, in brackets, where they are not there."""
+    return "" if row.installed() else f"[{row.extra or ', '.join(row.requires)}]"
+
+
+def show_steps(road: Plan) -> None:
+    """Print a plan, a line a step: what it may change, what it does, and the extra of a library that is missing."""
+    from vitrify.core.catalog import catalog
+
+    if not road.steps:
+        click.echo(str(road))
+        return
+    rows = [catalog().row("transform", step.transform) for step in road.steps]
+    lines = [
+        (number, f"{row.source} -> {row.destination}", row.fidelity, row.summary, missing(row))
+        for number, row in enumerate(rows, start=1)
+    ]
+    show_table(("step", "road", "may change", "how", "missing"), lines, title="")
+
+
 def show_error(error: VitrifyError, *, as_json: bool) -> None:
     """Print an error without a traceback: what was found and expected, then what to do."""
     if as_json:
@@ -87,7 +110,12 @@ def progress_bars() -> Iterator[None]:
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars, progress.show(_Rich(bars)):
+    # On a descriptor of its own, so that the bars are seen also while a noisy library's is closed.
+    with (
+        os.fdopen(os.dup(sys.stderr.fileno()), "w") as screen,
+        Progress(*columns, console=Console(file=screen), transient=True) as bars,
+        progress.show(_Rich(bars)),
+    ):
         yield
 
 

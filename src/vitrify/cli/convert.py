@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vitrify.cli._options import REFERENCE, allow_option, common, open_store
+from vitrify.cli._options import REFERENCE, TARGET, common, open_store
 
 if TYPE_CHECKING:
     from vitrify.artifacts.artifact import Artifact
@@ -15,19 +15,29 @@ if TYPE_CHECKING:
 
 @click.command("convert")
 @click.argument("reference", type=REFERENCE)
-@click.option("--to", "target", default="onnx", show_default=True, help="The target format.")
+@click.option("--to", "target", type=TARGET, default="onnx", show_default=True, help="The target format.")
 @click.option("--name", help="The result's name; by default the source's with the target's behind it.")
 @click.option("--precision", type=click.Choice(("source", "float32", "float64")), default="source", show_default=True)
 @click.option("--opset", type=int, help="ONNX operator set; by default what the runtime at hand reads.")
-@click.option("--fidelity", type=click.Choice(("exact", "numeric", "lossy")), default="numeric", show_default=True)
+@click.option("--ir-version", type=int, help="Version of ONNX's file format; by default the operator set's own.")
+@click.option(
+    "--via", type=TARGET, multiple=True, metavar="FORMAT", help="A format that the road must pass; repeat for more."
+)
 @click.option("--samples", metavar="DATA", help="Rows to compare on instead of the golden samples.")
 @click.option("--rtol", type=float, help="Relative tolerance; by default by element type.")
 @click.option("--atol", type=float, help="Absolute tolerance, in units of the output.")
 @click.option("--rows", type=int, help="Rows to compare, about.")
 @click.option("--without", multiple=True, metavar="PROBE", help="Leave out a probe, as the report names it.")
+@click.option("--state", multiple=True, metavar="IN=OUT", help="An input that takes an output's last value: a memory.")
+@click.option("--stochastic", is_flag=True, help="The model draws at random: compare distributions.")
 @click.option("--report", type=click.Path(dir_okay=False), help="Write the proof as a page with its picture.")
-@click.option("--dry-run", is_flag=True, help="Show the plan and what stands in its way; do nothing.")
-@allow_option
+@click.option("--dry-run", is_flag=True, help="Show the plan and what stands in its way; keep nothing.")
+@click.option(
+    "--allow",
+    multiple=True,
+    metavar="NAME",
+    help="Exact dotted name of code that may run, or 'lossy': steps that lose something; repeat for more.",
+)
 @common
 def command(
     reference: str,
@@ -39,6 +49,8 @@ def command(
     atol: float | None,
     rows: int | None,
     without: tuple[str, ...],
+    state: tuple[str, ...],
+    stochastic: bool,
     store: str | None,
     as_json: bool,
     **options: Any,
@@ -52,10 +64,17 @@ def command(
     from vitrify.transforms.conversion import convert
 
     where = open_store(store)
+    options["fidelity"], options["allow"] = _allowed(options["allow"])
     if dry_run:
-        _show_plan(reference, target, where, options, as_json=as_json)
+        _show_plan(reference, target, where, {**options, "samples": samples}, as_json=as_json)
         return
-    gate = Parity(Tolerance(rtol, atol), ROWS if rows is None else rows, without=without)
+    gate = Parity(
+        Tolerance(rtol, atol),
+        ROWS if rows is None else rows,
+        without=without,
+        state=_pairs(state),
+        stochastic=stochastic,
+    )
     try:
         with progress_bars():
             given = _data.read(samples) if samples else None
@@ -71,21 +90,40 @@ def command(
         click.echo(f"\n{_text(proof(artifact))}")
 
 
-def _show_plan(reference: str, target: str, store: Any, options: dict[str, Any], *, as_json: bool) -> None:
+def _pairs(given: tuple[str, ...]) -> dict[str, str]:
+    pairs = [one.partition("=") for one in given]
+    if wrong := [name for name, sign, output in pairs if not (name and sign and output)]:
+        msg = f"--state {wrong[0]}: expected INPUT=OUTPUT"
+        raise click.UsageError(msg)
+    return {name: output for name, _, output in pairs}
+
+
+def _allowed(given: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """Return the fidelity and the names of code: a name of code has a dot."""
+    return ("lossy" if "lossy" in given else "numeric"), tuple(name for name in given if name != "lossy")
+
+
+def _show_plan(reference: str, target: str, where: Any, options: dict[str, Any], *, as_json: bool) -> None:
+    """Show the steps, and leave with the error that stands in their way, if there is one."""
     from vitrify.artifacts import open_artifact
-    from vitrify.cli._render import show_json
+    from vitrify.cli import _data
+    from vitrify.cli._render import progress_bars, show_json, show_steps
     from vitrify.core.wire import to_builtins
     from vitrify.transforms.conversion import foresee
 
-    road, problems = foresee(
-        open_artifact(reference, store=store), target, fidelity=options["fidelity"], allow=options["allow"]
-    )
+    del options["name"]
+    options["samples"] = _data.read(options["samples"]) if options["samples"] else None
+    with progress_bars():
+        road, error = foresee(open_artifact(reference, store=where), target, **options)
     if as_json:
-        show_json({"plan": to_builtins(road), "problems": [to_builtins(problem) for problem in problems]})
-        return
-    click.echo(str(road))
-    for problem in problems:
-        click.echo(f"  - {problem}")
+        problems = [to_builtins(problem) for problem in getattr(error, "problems", ())]
+        show_json({"plan": to_builtins(road), "problems": problems, "error": error.message if error else None})
+    else:
+        show_steps(road)
+        if road.steps and not error:
+            click.echo("\nnothing stands in the way; what comes out has to be proven: leave --dry-run out")
+    if error:
+        raise error
 
 
 def proof(artifact: Artifact) -> Any:

@@ -34,7 +34,8 @@ def command(reference: str, format_: str | None, whole: bool, store: str | None,
     from vitrify.core.catalog import catalog
     from vitrify.core.wire import to_builtins
 
-    about = told(Identity(catalog().row("format", found.document.format), found.files, found.document.entry))
+    row = catalog().row("format", found.document.format)
+    about = {"format": row.name} if _locked(found) else told(Identity(row, found.files, found.document.entry))
     if as_json:
         evidence = [to_builtins(attestation) for attestation in found.attestations]
         show_json({**artifact_json(found), "content": about, "attestations": evidence})
@@ -61,6 +62,18 @@ def _inspect_file(path: Path, form: str | None, *, whole: bool, as_json: bool) -
         show_about(about, whole=whole)
 
 
+def _locked(artifact: Artifact) -> bool:
+    """Say whether its content is encrypted for somebody else."""
+    from vitrify.core.errors import DeniedError
+
+    if artifact.sealed:
+        try:
+            artifact.sealed.unlock()
+        except DeniedError:
+            return True
+    return False
+
+
 def _show(artifact: Artifact, about: dict[str, Any], *, whole: bool) -> None:
     from vitrify.cli._about import show_about
     from vitrify.cli._render import show_facts, show_table, size
@@ -74,6 +87,10 @@ def _show(artifact: Artifact, about: dict[str, Any], *, whole: bool) -> None:
             ("size", size(artifact.size)),
             ("runtime", document.runtime or "none (weights only)"),
             ("golden", f"{document.golden} samples"),
+            *(
+                ("encrypted", f"for {stanza}")
+                for stanza in (artifact.sealed.envelope.recipients if artifact.sealed else ())
+            ),
             *(("note", note) for note in document.notes),
         ]
     )

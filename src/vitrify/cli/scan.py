@@ -7,8 +7,10 @@ of times a day.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from contextlib import nullcontext
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
 
+    from vitrify.artifacts.artifact import Artifact
     from vitrify.checks.scan.policy import Policy
     from vitrify.checks.scan.targets import Target
     from vitrify.core.report import Report
@@ -37,6 +40,7 @@ _SEVERAL = 8
 @click.option("--allow", multiple=True, metavar="NAME", help="Exact subject of a finding to take; repeat for more.")
 @click.option("--sarif", type=click.File("w", lazy=True), help="Write SARIF 2.1.0 to a file, or - instead of text.")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), default=1, help="Processes for many files.")
+@click.option("--attest", is_flag=True, help="Keep the reports of artifacts beside them, as evidence for a policy.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only files that are not clean.")
 @json_option
 def command(
@@ -46,10 +50,11 @@ def command(
     allow: tuple[str, ...],
     sarif: Any,
     jobs: int,
+    attest: bool,
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Say whether model files could hurt whoever loads them; nothing in them runs.
+    """Say whether model files, or artifacts in the store, could hurt whoever loads them; nothing in them runs.
 
     A folder that is a model is one file here; any other is scanned file by file. With --json each file is one line.
     Exit status: 0 all clean, 1 something was found, 2 something could not be checked.
@@ -68,7 +73,9 @@ def command(
     reports: list[tuple[str, Report]] = []
     folders: set[str] = set()
     counts = dict.fromkeys(_COLORS, 0)
-    for target, report in _scanned(list(targets(named, policy)), policy, jobs):
+    kept = {name: artifact for name in named if (artifact := _artifact(name))}
+    listed = list(targets([name for name in named if name not in kept], policy))
+    for target, report in chain(_scanned(listed, policy, jobs), _in_store(kept, policy, keep=attest)):
         verdict = "skipped" if target.skipped else report.verdict
         counts[verdict] += 1
         path = target.path.as_posix()
@@ -98,6 +105,28 @@ def _names(stream: Any) -> Iterator[Path]:
         for name in listed.split(b"\0" if b"\0" in listed else b"\n"):
             if name:
                 yield Path(name.decode(sys.getfilesystemencoding(), "surrogateescape"))
+
+
+def _artifact(name: Path) -> Artifact | None:
+    """Return the artifact of that name in the user's store, where no file lies."""
+    if os.path.lexists(name):
+        return None
+    from vitrify.artifacts import open_artifact
+    from vitrify.core.errors import ReferenceNotFoundError, UsageError
+
+    try:
+        return open_artifact(str(name))
+    except (ReferenceNotFoundError, UsageError):
+        return None  # that there is no such file, its report says
+
+
+def _in_store(kept: dict[Path, Artifact], policy: Policy, *, keep: bool) -> Iterator[tuple[Target, Report]]:
+    """Yield the report of each artifact: of its files, under the names that they have in it."""
+    from vitrify.checks.scan import attest_scan, scan_artifact
+    from vitrify.checks.scan.targets import Target
+
+    for name, artifact in kept.items():
+        yield Target(name), (attest_scan if keep else scan_artifact)(artifact, policy)
 
 
 def _scanned(listed: list[Target], policy: Policy, jobs: int) -> Iterator[tuple[Target, Report]]:

@@ -54,7 +54,7 @@ def command(
     elif in_browser:
         _browse(drawn, reference, output)
     elif output:
-        _write(Path(output), drawn, reference)
+        write(Path(output), drawn, reference)
     else:
         click.echo(plain_lines(text(drawn, most=None if whole else _MOST_LINES)))
 
@@ -70,7 +70,12 @@ def _identify(reference: str, store: str | None, form: str | None) -> Identity:
     return Identity(catalog().row("format", found.document.format), found.files, found.document.entry)
 
 
-def _write(path: Path, drawn: Graph, title: str) -> None:
+def write(path: Path, drawn: Graph, title: str, what: str = "operator") -> None:
+    """Draw a graph into a file, as its ending says.
+
+    Raises:
+        UsageError: It is an ending of nothing that can be drawn.
+    """
     from vitrify.core.errors import UsageError
     from vitrify.inspection.drawing import page, rails, svg
 
@@ -86,7 +91,7 @@ def _write(path: Path, drawn: Graph, title: str) -> None:
             raise UsageError(msg)
     path.write_text(content, encoding="utf-8")
     count = len(drawn.nodes)
-    click.echo(f"{path}: {count} operator{'' if count == 1 else 's'}")
+    click.echo(f"{path}: {count} {what}{'' if count == 1 else 's'}")
 
 
 def _browse(drawn: Graph, title: str, output: str | None) -> None:
@@ -94,7 +99,7 @@ def _browse(drawn: Graph, title: str, output: str | None) -> None:
     import webbrowser
 
     path = Path(output) if output else Path(tempfile.mkdtemp(prefix="vitrify-")) / "graph.html"
-    _write(path, drawn, title)
+    write(path, drawn, title)
     webbrowser.open(path.resolve().as_uri())
 
 

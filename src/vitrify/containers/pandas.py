@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 NAME = "X"
 _SERIES = "series:"
+_TEXT = {"str": np.nan, "string": pd.NA}
+"""Types of text, and what is missing there."""
+
 _EXTENSION = {"Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64", "Float32", "Float64", "boolean"}
 
 
@@ -172,8 +175,18 @@ def _column(array: Array, field: Field) -> Any:
         return pd.Series(array.copy() if array.dtype.kind == "O" else put(array, missing(array), np.nan), dtype=object)
     if isinstance(array, np.ma.MaskedArray):
         return pd.Series(with_nan(array) if array.mask.any() else array.data.copy())
-    column = pd.Series(array.copy(), dtype=native if native in {"str", "string"} else None)
+    if native in _TEXT:
+        return pd.Series(_text(array.copy(), native))
+    column = pd.Series(array.copy())
     return column.dt.tz_localize("UTC").astype(native) if "," in native else column
+
+
+def _text(values: Array, native: str) -> Any:
+    """Return text as pandas keeps it by itself, but half a character as Python does: Arrow has whole ones only."""
+    try:
+        return pd.array(values, dtype=native)
+    except UnicodeEncodeError:
+        return pd.array(values, dtype=pd.StringDtype("python", na_value=_TEXT[native]))
 
 
 def _extension(array: Array) -> Any:
@@ -188,7 +201,9 @@ def _categorical(array: Array, field: Field, native: str) -> Any:
     if field.dtype not in {"string", "object"}:
         index = index.astype(field.dtype)
     gaps = missing(array)
-    values = pd.Index(np.ma.getdata(array)[~gaps], dtype=index.dtype)
+    present = np.ma.getdata(array)[~gaps]
+    values = pd.Index(_text(present, "str")) if index.dtype == "str" else pd.Index(present, dtype=index.dtype)
+    index = index.astype(values.dtype)
     found = index.get_indexer(values)
     if (unseen := found < 0).any():
         index = pd.Index([*index, *values[unseen].unique()], dtype=index.dtype)

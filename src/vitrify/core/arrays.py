@@ -70,6 +70,28 @@ def load(data: bytes | memoryview, *, where: str) -> Arrays:
         raise MalformedError(msg) from error
 
 
+def flatten(name: str, array: Array) -> dict[str, Array]:
+    """Return the plain arrays that one array is made of, by what each is: it itself as ``data`` where it is plain.
+
+    Raises:
+        UnsupportedModelError: As for :func:`dump`.
+    """
+    return _encode(name, array)
+
+
+def restore(parts: dict[str, Array], *, where: str) -> Array:
+    """Return the array that :func:`flatten` took apart.
+
+    Raises:
+        MalformedError: These are no such parts.
+    """
+    try:
+        return _decode(dict(parts))
+    except _MALFORMED as error:
+        msg = f"{where}: not the parts of an array ({error})"
+        raise MalformedError(msg) from error
+
+
 def _load(data: bytes | memoryview) -> Arrays:
     parts: dict[str, dict[str, Array]] = {}
     with zipfile.ZipFile(io.BytesIO(data)) as archive:

@@ -7,6 +7,7 @@ Built-in rows stand in :mod:`vitrify.core.rows`; a third party adds its own thro
 from __future__ import annotations
 
 import warnings
+from difflib import get_close_matches
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from vitrify.core.row import Kind, Row
 
 GROUP = "vitrify.plugins"
+_FEW = 20
+"""So many names are listed in a message; of more, those near to what was asked for."""
 
 
 class Catalog:
@@ -50,14 +53,18 @@ class Catalog:
         """Return one row.
 
         Raises:
-            UsageError: There is none; the message lists those there are.
+            UsageError: There is none; the message names those that may be meant, and of few all there are.
         """
         try:
             return self._rows[kind, name]
         except KeyError:
-            known = ", ".join(row.name for row in self.rows(kind))
-            msg = f"no {kind} is called {name!r} (there are: {known})"
-            raise UsageError(msg) from None
+            known = [row.name for row in self.rows(kind)]
+            near = get_close_matches(name.lower(), known, n=3)
+            if not near and len(known) > _FEW:
+                msg = f"no {kind} is called {name!r} (there are {len(known)})"
+            else:
+                msg = f"no {kind} is called {name!r} ({'near it' if near else 'there are'}: {', '.join(near or known)})"
+            raise UsageError(msg, remedy="choose a name that is there: vitrify formats") from None
 
     def load(self, kind: Kind, name: str) -> Any:
         """Return one plugin, made once a process."""

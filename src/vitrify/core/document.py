@@ -60,6 +60,7 @@ class Document(Value, frozen=True, kw_only=True):
         code: Bundled source and names to allow.
         notes: What a person should know about how this was made ("set to eval mode").
         lineage: For a derived artifact, the source's digest and the plan that made it.
+        encryption: How some of its files are encrypted, and for whom; see :mod:`vitrify.trust.encryption`.
     """
 
     schema: int
@@ -72,3 +73,4 @@ class Document(Value, frozen=True, kw_only=True):
     code: Code = Code()
     notes: tuple[str, ...] = ()
     lineage: dict[str, Any] | None = None
+    encryption: dict[str, Any] | None = None

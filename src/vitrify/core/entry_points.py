@@ -15,6 +15,10 @@ _FILE = "entry_points.txt"
 _ENDINGS = (".dist-info", ".egg-info")
 
 
+_STANDARD = ("_frozen_importlib_external", "importlib_metadata")
+"""Where the finders come from that read packages in this way: Python's own, and its backport's."""
+
+
 def may_have(group: str) -> bool:
     """Say whether a package on the path may have entry points in a group; False is certain."""
     if any(getattr(finder, "find_distributions", None) for finder in sys.meta_path if not _is_standard(finder)):
@@ -24,7 +28,7 @@ def may_have(group: str) -> bool:
 
 
 def _is_standard(finder: object) -> bool:
-    return getattr(finder, "__module__", "") == "_frozen_importlib_external"
+    return getattr(finder, "__module__", "") in _STANDARD
 
 
 def _folder_may(folder: str, mark: bytes) -> bool:

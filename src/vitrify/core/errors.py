@@ -41,6 +41,10 @@ class UsageError(VitrifyError):
     exit_code = 2
 
 
+class NotOfferedError(UsageError):
+    """Something that a protocol knows and this server does not do."""
+
+
 class ReferenceNotFoundError(VitrifyError):
     """A name, digest or path that leads to no artifact."""
 
@@ -110,6 +114,62 @@ class CheckFailedError(VitrifyError):
         """Keep the report of the failed check."""
         super().__init__(message, remedy=remedy)
         self.report = report
+
+
+class ConflictError(VitrifyError):
+    """Somebody else was first, or the name is taken; nothing was changed."""
+
+    exit_code = 14
+
+
+class DeniedError(VitrifyError):
+    """A policy or a role does not allow it; ``report`` says which rule, where a policy was asked."""
+
+    exit_code = 15
+
+    def __init__(self, message: str, *, report: Report | None = None, remedy: str = "") -> None:
+        """Keep the policy's answer."""
+        super().__init__(message, remedy=remedy)
+        self.report = report
+
+
+class AuthenticationError(VitrifyError):
+    """Nobody knows who is asking: no token, or one that is forged, expired or revoked."""
+
+    exit_code = 16
+
+
+class ForgedError(VitrifyError):
+    """A signature that does not hold, or is by no key that counts."""
+
+    exit_code = 17
+
+
+class UnavailableError(VitrifyError):
+    """A database or a server that cannot be reached or is busy; nothing was changed, and trying again may help."""
+
+    exit_code = 18
+
+
+class BusyError(UnavailableError):
+    """More was asked than is taken: a queue is full, or a client asks too often.
+
+    Args:
+        retry_after: Seconds after which to come again.
+    """
+
+    exit_code = 19
+
+    def __init__(self, message: str, *, retry_after: float = 1.0, remedy: str = "") -> None:
+        """Keep how long to wait."""
+        super().__init__(message, remedy=remedy)
+        self.retry_after = retry_after
+
+
+class ExpiredError(UnavailableError):
+    """The caller's deadline passed before there was an answer; what had not begun by then is never run."""
+
+    exit_code = 20
 
 
 class UntrustedCodeError(VitrifyError):

@@ -1,16 +1,13 @@
-"""The built-in formats. Adding one is a file in :mod:`vitrify.formats` and a row here."""
+"""The built-in formats of models. Adding one is a file in :mod:`vitrify.formats` and a row here."""
 
 from __future__ import annotations
 
 from functools import partial
 
+from vitrify.core.general_rows import GENERAL, JSON, SPACE, UNICODE
 from vitrify.core.row import Row
 
-_SPACE = tuple((0, mark) for mark in (b" ", b"\t", b"\r", b"\n", b"\xef\xbb\xbf"))
-_JSON = (*_SPACE, (0, b"{"))
-_UNICODE = ((0, b"\xff\xfe"), (0, b"\xfe\xff"), (0, b"\0"))
-"""JSON in UTF-16 or UTF-32, which Python reads as well."""
-_XML = (*_SPACE, (0, b"<"), (0, b"\xff\xfe"), (0, b"\xfe\xff"))
+_XML = (*SPACE, (0, b"<"), (0, b"\xff\xfe"), (0, b"\xfe\xff"))
 
 
 def _tags(*first: int) -> tuple[tuple[int, bytes], ...]:
@@ -21,6 +18,7 @@ def _tags(*first: int) -> tuple[tuple[int, bytes], ...]:
 _row = partial(Row, kind="format")
 
 FORMATS: tuple[Row, ...] = (
+    *GENERAL,
     _row(
         name="skops",
         target="vitrify.formats.skops:Skops",
@@ -56,7 +54,7 @@ FORMATS: tuple[Row, ...] = (
     _row(
         name="catboost",
         target="vitrify.formats.catboost:CatBoost",
-        magic=(*_JSON, (0, b"CBM1")),
+        magic=(*JSON, (0, b"CBM1")),
         extra="catboost",
         requires=("catboost",),
         suffixes=(".cbm",),
@@ -65,9 +63,42 @@ FORMATS: tuple[Row, ...] = (
         specification="https://catboost.ai/docs/en/concepts/python-reference_catboost_save_model",
     ),
     _row(
+        name="treelite",
+        target="vitrify.formats.treelite:Treelite",
+        extra="treelite",
+        requires=("treelite",),
+        suffixes=(".tl",),
+        types=("treelite.model.Model",),
+        magic=((0, b"\x04\x00\x00\x00"),),
+        summary="Treelite checkpoint: trees of any booster",
+        specification="https://treelite.readthedocs.io/en/latest/serialization/v4.html",
+    ),
+    _row(
+        name="statsmodels",
+        target="vitrify.formats.statsmodels:Statsmodels",
+        extra="statsmodels",
+        requires=("statsmodels",),
+        types=(
+            *("statsmodels.base.model.Results", "statsmodels.base.wrapper.ResultsWrapper"),
+            "vitrify.formats._statsmodels.predictor.Predictor",
+        ),
+        folder=True,
+        summary="fitted results of statsmodels as data, without pickle",
+        specification="https://www.statsmodels.org/stable/",
+    ),
+    _row(
+        name="hybrid",
+        target="vitrify.formats.hybrid:Hybrid",
+        text=True,
+        around=True,
+        folder=True,
+        summary="a pipeline in parts, each in a format of its own",
+        specification="https://vitrify.readthedocs.io/en/latest/how-to/convert/",
+    ),
+    _row(
         name="torch-export",
         target="vitrify.formats.torch_export:TorchExport",
-        magic=(*_JSON, (0, b"PK")),
+        magic=(*JSON, (0, b"PK")),
         extra="torch",
         requires=("torch",),
         suffixes=(".pt2",),
@@ -93,6 +124,9 @@ FORMATS: tuple[Row, ...] = (
         suffixes=(".jit", ".ptl", ".torchscript"),
         summary="TorchScript: a program of PyTorch's own, with its tensors",
         specification="https://github.com/pytorch/pytorch/blob/main/torch/csrc/jit/docs/serialization.md",
+        extra="torch",
+        requires=("torch",),
+        types=("torch.jit._script.RecursiveScriptModule", "torch.jit._script.ScriptModule"),
     ),
     _row(
         name="aoti",
@@ -135,6 +169,13 @@ FORMATS: tuple[Row, ...] = (
         magic=_tags(0x08, 0x12),
         summary="TensorFlow SavedModel: graphs, variables and assets",
         specification="https://www.tensorflow.org/guide/saved_model",
+        extra="tensorflow",
+        requires=("tensorflow",),
+        types=(
+            "tensorflow.python.module.module.Module",
+            "tensorflow.python.trackable.autotrackable.AutoTrackable",
+            "tensorflow.python.eager.polymorphic_function.polymorphic_function.Function",
+        ),
     ),
     _row(
         name="graph-def",
@@ -165,6 +206,7 @@ FORMATS: tuple[Row, ...] = (
         appended=True,
         suffixes=(".tflite",),
         magic=((4, b"TFL3"),),
+        types=("vitrify.formats.tflite.TfLiteModel",),
         summary="TFLite (LiteRT) graph, with files behind it",
         specification="https://ai.google.dev/edge/litert",
     ),
@@ -173,6 +215,7 @@ FORMATS: tuple[Row, ...] = (
         target="vitrify.formats.ort:Ort",
         suffixes=(".ort",),
         magic=((4, b"ORTM"),),
+        types=("vitrify.formats.ort.OrtModel",),
         summary="ONNX graph as ONNX Runtime optimised it",
         specification="https://onnxruntime.ai/docs/performance/model-optimizations/ort-format-models.html",
     ),
@@ -180,6 +223,7 @@ FORMATS: tuple[Row, ...] = (
         name="stablehlo",
         target="vitrify.formats.stablehlo:StableHlo",
         suffixes=(".mlirbc", ".mlir", ".bytecode"),
+        types=("vitrify.formats.stablehlo.StableHloModule",),
         summary="StableHLO module, as bytecode or text",
         specification="https://openxla.org/stablehlo/spec",
     ),
@@ -189,6 +233,16 @@ FORMATS: tuple[Row, ...] = (
         suffixes=(".jax",),
         summary="function that JAX exported, a StableHLO module inside",
         specification="https://docs.jax.dev/en/latest/export/export.html",
+        extra="jax",
+        requires=("jax",),
+        types=(
+            *("jax._src.export._export.Exported", "jaxlib._jax.PjitFunction", "flax.nnx.module.Module"),
+            *(
+                "flax.linen.module.Module",
+                "equinox._module._module.Module",
+                "flax.nnx.transforms.compilation.JitWrapped",
+            ),
+        ),
     ),
     _row(
         name="openvino",
@@ -197,6 +251,9 @@ FORMATS: tuple[Row, ...] = (
         suffixes=(".xml",),
         summary="OpenVINO IR: graph as XML, weights beside it",
         specification="https://docs.openvino.ai/2025/documentation/openvino-ir-format.html",
+        extra="openvino",
+        requires=("openvino",),
+        types=("openvino._ov_api.Model",),
     ),
     _row(
         name="tensorrt",
@@ -214,102 +271,15 @@ FORMATS: tuple[Row, ...] = (
         specification="https://docs.pytorch.org/executorch/stable/pte-file-format.html",
     ),
     _row(
-        name="native-library",
-        target="vitrify.formats.native_library:NativeLibrary",
-        suffixes=(".so", ".dylib", ".dll"),
-        magic=(
-            (0, b"\x7fELF"),
-            (0, b"MZ"),
-            (0, b"\xca\xfe\xba\xbe"),
-            (0, b"\xfe\xed\xfa"),
-            (0, b"\xce\xfa\xed\xfe"),
-            (0, b"\xcf\xfa\xed\xfe"),
-        ),
-        summary="ELF, Mach-O or PE library or program; code",
-        specification="https://refspecs.linuxfoundation.org/elf/elf.pdf",
-    ),
-    _row(
-        name="python",
-        target="vitrify.formats.python:Python",
-        magic=_JSON,
-        types=("builtins.function", "builtins.type"),
-        summary="a named Python function or class, its source bundled; code",
-        specification="https://docs.python.org/3/glossary.html#term-qualified-name",
-    ),
-    _row(
-        name="pickle",
-        target="vitrify.formats.pickle:Pickle",
-        anywhere=True,
-        suffixes=(".pkl", ".pickle"),
-        transient=True,
-        summary="pickle, read by a machine of our own that runs nothing; written only when asked for",
-        specification="https://docs.python.org/3/library/pickletools.html",
-    ),
-    _row(
-        name="zip",
-        target="vitrify.formats.zip:Zip",
-        suffixes=(".zip",),
-        generic=True,
-        summary="ZIP file, looked at member by member",
-        specification="https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT",
-    ),
-    _row(
-        name="tar",
-        target="vitrify.formats.tar:Tar",
-        suffixes=(".tar",),
-        generic=True,
-        summary="TAR file, looked at member by member",
-        specification="https://pubs.opengroup.org/onlinepubs/9699919799/utilities/pax.html",
-    ),
-    _row(
-        name="seven-zip",
-        target="vitrify.formats.seven_zip:SevenZip",
-        magic=((0, b"7z"),),
-        suffixes=(".7z",),
-        generic=True,
-        summary="7z file: recognised, not read",
-        specification="https://www.7-zip.org/recover.html",
-    ),
-    _row(
-        name="python-source",
-        target="vitrify.formats.python_source:PythonSource",
-        suffixes=(".py", ".pyc"),
-        summary="Python source and bytecode; code",
-        specification="https://docs.python.org/3/reference/grammar.html",
-    ),
-    _row(
-        name="script",
-        target="vitrify.formats.script:Script",
-        magic=((0, b"#!"), (0, b"@"), (0, b" "), (0, b"\t")),
-        suffixes=(".sh", ".bat"),
-        summary="scripts that name the program which runs them; code",
-        specification="https://man7.org/linux/man-pages/man2/execve.2.html",
-    ),
-    _row(
-        name="text",
-        target="vitrify.formats.text:Text",
-        suffixes=(".txt", ".md", ".json", ".csv", ".yaml"),
-        generic=True,
-        text=True,
-        summary="plain text: JSON, CSV, YAML, Markdown",
-        specification="https://www.unicode.org/versions/latest/",
-    ),
-    _row(
-        name="media",
-        target="vitrify.formats.media:Media",
-        suffixes=(".png", ".jpg", ".gif", ".webp", ".wav"),
-        generic=True,
-        magic=((0, b"\x89PNG"), (0, b"\xff\xd8\xff"), (0, b"GIF8"), (0, b"RIFF")),
-        summary="pictures and sound beside a model",
-        specification="https://www.w3.org/TR/png-3/",
-    ),
-    _row(
         name="keras",
         target="vitrify.formats.keras:Keras",
         magic=((0, b"PK"),),
         suffixes=(".keras",),
         summary="Keras 3 model: configuration, weights, assets",
         specification="https://keras.io/guides/serialization_and_saving/",
+        extra="keras",
+        requires=("keras",),
+        types=("keras.src.models.model.Model",),
     ),
     _row(
         name="keras-h5",
@@ -330,42 +300,10 @@ FORMATS: tuple[Row, ...] = (
         name="keras-json",
         target="vitrify.formats.keras_json:KerasJson",
         anywhere=True,
-        magic=(*_JSON, *_UNICODE),
+        magic=(*JSON, *UNICODE),
         suffixes=(".json",),
         summary="Keras model's configuration as JSON, without weights",
         specification="https://keras.io/guides/serialization_and_saving/",
-    ),
-    _row(
-        name="hdf5",
-        target="vitrify.formats.hdf5:Hdf5",
-        suffixes=(".hdf5", ".h5"),
-        generic=True,
-        summary="HDF5 file: a tree of named arrays",
-        specification="https://support.hdfgroup.org/documentation/hdf5/latest/_f_m_t3.html",
-    ),
-    _row(
-        name="joblib",
-        target="vitrify.formats.joblib:Joblib",
-        suffixes=(".joblib",),
-        transient=True,
-        summary="joblib's pickle with arrays beside its opcodes, plain or compressed; code",
-        specification="https://joblib.readthedocs.io/en/stable/persistence.html",
-    ),
-    _row(
-        name="numpy",
-        target="vitrify.formats.numpy_file:NumpyFile",
-        suffixes=(".npz", ".npy"),
-        magic=((0, b"\x93NUMPY"), (0, b"PK")),
-        summary="NumPy arrays, one or several by name",
-        specification="https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html",
-    ),
-    _row(
-        name="compressed",
-        target="vitrify.formats.compressed:Compressed",
-        suffixes=(".gz", ".bz2", ".xz", ".zst", ".lz4"),
-        generic=True,
-        summary="gzip, bzip2, xz, LZ4 or Zstandard around another file",
-        specification="https://www.rfc-editor.org/rfc/rfc1952",
     ),
     _row(
         name="gguf",
@@ -387,9 +325,10 @@ FORMATS: tuple[Row, ...] = (
         name="pfa",
         target="vitrify.formats.pfa:Pfa",
         suffixes=(".pfa",),
-        magic=_JSON,
+        magic=JSON,
         summary="PFA: scoring engines as JSON",
         specification="https://dmg.org/pfa/docs/document_structure/",
+        types=("vitrify.formats.pfa.PfaDocument",),
     ),
     _row(
         name="orbax",
@@ -405,30 +344,9 @@ FORMATS: tuple[Row, ...] = (
         folder=True,
         summary="Hugging Face repository: configuration, weights and tokenizer, as a directory",
         specification="https://huggingface.co/docs/transformers/main/en/main_classes/configuration",
-    ),
-    _row(
-        name="hugging-face-json",
-        target="vitrify.formats.hugging_face_json:HuggingFaceJson",
-        magic=(*_JSON, *_UNICODE, (0, b"[")),
-        suffixes=("config.json", "modules.json"),
-        summary="Hugging Face configuration on its own that names code, a template or a path",
-        specification="https://huggingface.co/docs/transformers/main/en/custom_models",
-    ),
-    _row(
-        name="weights-index",
-        target="vitrify.formats.weights_index:WeightsIndex",
-        magic=(*_JSON, *_UNICODE),
-        suffixes=(".index.json", ".weights.json"),
-        summary="index of weights in several files",
-        specification="https://huggingface.co/docs/transformers/main/en/big_models#sharded-checkpoints",
-    ),
-    _row(
-        name="jinja",
-        target="vitrify.formats.jinja:Jinja",
-        suffixes=(".jinja",),
-        text=True,
-        summary="Jinja template, judged and never rendered",
-        specification="https://jinja.palletsprojects.com/en/stable/templates/",
+        extra="transformers",
+        requires=("transformers", "torch"),
+        types=("transformers.modeling_utils.PreTrainedModel",),
     ),
     _row(
         name="mlflow-model",

@@ -271,6 +271,29 @@ class Session(Protocol):
         """Let go of the model."""
 
 
+@runtime_checkable
+class Stateful(Protocol):
+    """A session whose answers depend on the calls before, until it is told to forget."""
+
+    def reset(self) -> None:
+        """Forget what earlier calls left behind."""
+
+
+@runtime_checkable
+class Streams(Protocol):
+    """A session that can give its answer in parts, as it makes them."""
+
+    def stream(self, inputs: Arrays) -> Iterator[Arrays]:
+        """Yield the parts of one answer; ``inputs`` as for :meth:`Session.run`, which gives the last of them.
+
+        Closing the iterator ends the work.
+
+        Raises:
+            SignatureError: The arrays do not fit the signature.
+            ModelError: The model raised.
+        """
+
+
 class Runtime(Protocol):
     """Something that can predict."""
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _NO_TEXT = re.compile(rb"[\x80-\xc1]|.{0,7}[\x01-\x08\x0e-\x1a\x1c-\x1f]", re.DOTALL)
 """How no text begins, of whatever encoding: with half a character, or with control characters."""
 
-Kind = Literal["format", "transform", "runtime", "check", "store", "container"]
+Kind = Literal["format", "transform", "runtime", "check", "store", "container", "signer", "resolver"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,94 +4,8 @@ from __future__ import annotations
 
 from vitrify.core.format_rows import FORMATS
 from vitrify.core.row import Row
-
-_RUNTIMES = (
-    Row(
-        kind="runtime",
-        name="estimator",
-        target="vitrify.runtimes.estimator:Estimator",
-        types=(
-            "sklearn.base.BaseEstimator",
-            "lightgbm.basic.Booster",
-            "catboost.core.CatBoost",
-            "xgboost.sklearn.XGBModel",
-        ),
-        formats=("skops", "xgboost", "lightgbm", "catboost", "pickle"),
-        summary="objects with predict, predict_proba or transform, as scikit-learn has them",
-    ),
-    Row(
-        kind="runtime",
-        name="xgboost",
-        target="vitrify.runtimes.xgboost:XGBoostRuntime",
-        extra="xgboost",
-        requires=("xgboost",),
-        types=("xgboost.core.Booster",),
-        formats=("xgboost",),
-        summary="XGBoost's native booster",
-    ),
-    Row(
-        kind="runtime",
-        name="torch",
-        target="vitrify.runtimes.torch:TorchRuntime",
-        extra="torch",
-        requires=("torch",),
-        types=("torch.nn.modules.module.Module",),
-        formats=("torch-export",),
-        summary="PyTorch on the CPU",
-    ),
-    Row(
-        kind="runtime",
-        name="onnxruntime",
-        target="vitrify.runtimes.onnxruntime:OnnxRuntime",
-        requires=("onnxruntime",),
-        types=("onnx.onnx_ml_pb2.ModelProto",),
-        formats=("onnx",),
-        summary="ONNX Runtime on the CPU",
-    ),
-    Row(
-        kind="runtime",
-        name="python",
-        target="vitrify.runtimes.callable:CallableRuntime",
-        types=("builtins.function", "builtins.object"),
-        formats=("python", "pickle"),
-        summary="any Python callable",
-    ),
-)
-
-_TRANSFORMS = tuple(
-    Row(
-        kind="transform",
-        name=f"{source}-to-onnx",
-        target=f"vitrify.transforms.convert.{module}:{cls}",
-        extra=extra,
-        requires=requires,
-        source=source,
-        destination="onnx",
-        fidelity="numeric",
-        summary=summary,
-    )
-    for source, module, cls, extra, requires, summary in (
-        ("skops", "sklearn_onnx", "SklearnToOnnx", "sklearn", ("sklearn", "skl2onnx"), "in the source's own precision"),
-        (
-            "xgboost",
-            "xgboost_onnx",
-            "XGBoostToOnnx",
-            "xgboost",
-            ("xgboost",),
-            "casts to float32 as XGBoost does",
-        ),
-        ("lightgbm", "lightgbm_onnx", "LightGBMToOnnx", "lightgbm", ("lightgbm",), "trees in float64"),
-        (
-            "catboost",
-            "catboost_onnx",
-            "CatBoostToOnnx",
-            "catboost",
-            ("catboost",),
-            "casts to float32, adds in float64",
-        ),
-        ("torch-export", "torch_onnx", "TorchToOnnx", "torch", ("torch", "onnxscript"), "the dynamo exporter"),
-    )
-)
+from vitrify.core.runtime_rows import RUNTIMES
+from vitrify.core.transform_rows import TRANSFORMS
 
 _CHECKS = (
     Row(
@@ -108,6 +22,12 @@ _CHECKS = (
     ),
     Row(
         kind="check",
+        name="structure",
+        target="vitrify.checks.structure:Structure",
+        summary="takes and gives what the signature says; for what nothing here can run",
+    ),
+    Row(
+        kind="check",
         name="scan",
         target="vitrify.checks.scan:Scan",
         summary="nothing in its files runs, reaches out or breaks a reader",
@@ -120,6 +40,21 @@ _STORES = (
         name="oci-layout",
         target="vitrify.stores.oci_layout:OciLayout",
         summary="OCI image layout on disk, the default",
+    ),
+)
+
+_RESOLVERS = (
+    Row(
+        kind="resolver",
+        name="oci",
+        target="vitrify.stores.oci_registry:OciResolver",
+        summary="oci://host/name:tag, from an OCI registry",
+    ),
+    Row(
+        kind="resolver",
+        name="registry",
+        target="vitrify.registry.resolver:RegistryResolver",
+        summary="name@alias, from the model registry",
     ),
 )
 
@@ -181,4 +116,13 @@ _CONTAINERS = (
     ),
 )
 
-BUILTIN: tuple[Row, ...] = (*FORMATS, *_RUNTIMES, *_TRANSFORMS, *_CHECKS, *_STORES, *_CONTAINERS)
+_SIGNERS = (
+    Row(
+        kind="signer",
+        name="exec",
+        target="vitrify.trust.exec_signer:ExecSource",
+        summary="a program that keeps the key: exec:./sign-with-our-kms",
+    ),
+)
+
+BUILTIN: tuple[Row, ...] = (*FORMATS, *RUNTIMES, *TRANSFORMS, *_CHECKS, *_STORES, *_CONTAINERS, *_SIGNERS, *_RESOLVERS)

@@ -13,6 +13,7 @@ from typing import Any, Self
 import msgspec
 
 from vitrify.core.errors import MalformedError, VitrifyError
+from vitrify.core.nesting import shallow
 
 MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 """No JSON document of ours is larger; a larger one is refused before it is parsed."""
@@ -49,7 +50,7 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, renam
             msg = f"{where}: {len(data)} bytes of JSON, more than the limit of {MAX_DOCUMENT_BYTES}"
             raise MalformedError(msg)
         try:
-            raw = msgspec.json.decode(data)
+            raw = msgspec.json.decode(shallow(data))
         except (msgspec.DecodeError, RecursionError) as error:
             msg = f"{where}: not valid JSON ({error})"
             raise MalformedError(msg) from error

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from vitrify.core.errors import MalformedError, ModelError
+from vitrify.core.nesting import shallow
 from vitrify.core.protocols import Written
 from vitrify.formats import _facts, _native_file, _tail
 from vitrify.formats._boosters.wrapper import Wrapper
@@ -150,8 +151,8 @@ def _parse(files: Files, name: str) -> CatBoostModel:
 def _noted(model: CatBoostModel, name: str, *keys: str) -> Any:
     """Return a part of what the training wrote down as JSON; None where it is not there."""
     try:
-        note = msgspec.json.decode(model.info.get(name, "null"))
-    except msgspec.DecodeError:
+        note = msgspec.json.decode(shallow(model.info.get(name, "null").encode()))
+    except (msgspec.DecodeError, RecursionError):
         return None
     for key in keys:
         note = note.get(key) if isinstance(note, dict) else None

@@ -1,7 +1,10 @@
 """Hugging Face directories: a repository of transformers, diffusers, peft or sentence-transformers, or its cache.
 
 The format answers for what only makes sense together: configuration, chat templates, the shards of one set of
-weights. Every other file is looked at as what it is.
+weights. Every other file is looked at as what it is. A model of transformers, alone or in a tuple with its tokenizer,
+is written as ``save_pretrained`` does and read with the library's own classes only.
+
+Entry: ``attention``, the implementation that the model was saved with.
 
 Source: https://huggingface.co/docs/transformers/main/en/main_classes/configuration, and for the cache
 https://huggingface.co/docs/huggingface_hub/guides/manage-cache.
@@ -11,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from vitrify.core.protocols import Written
 from vitrify.formats._hugging_face import layout
 from vitrify.reading.files import HeldFiles
 from vitrify.reading.malformed import refuse
@@ -18,7 +22,7 @@ from vitrify.reading.malformed import refuse
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from vitrify.core.protocols import Files
+    from vitrify.core.protocols import Allow, Example, Files, Sink
     from vitrify.core.report import Finding
 
 
@@ -45,6 +49,35 @@ class HuggingFace:
         """Yield each set of safetensors shards with its index; they are one model, not many."""
         for names in layout.shards(files, _base(files)).values():
             yield "", HeldFiles({name: files.map(name) for name in names})
+
+    def write(self, model: Any, sink: Sink, example: Example | None) -> Written:  # noqa: ARG002 (the protocol's)
+        """Write a model, or a tuple of a model and its tokenizer.
+
+        Raises:
+            UnsupportedModelError: Its class is not one of transformers, or the library cannot write it.
+        """
+        from vitrify.formats._hugging_face import live
+        from vitrify.formats._torch.call import training
+
+        network, tokenizer = model if isinstance(model, tuple) else (model, None)
+        live.write(network, tokenizer, sink)
+        attention = getattr(network.config, "_attn_implementation", None)
+        notes = ("the model was in training mode; it is loaded in eval mode",) if training(network) else ()
+        return Written(entry={"attention": attention} if attention else {}, notes=notes)
+
+    def read(self, files: Files, entry: Mapping[str, Any], allow: Allow) -> Any:
+        """Return the model, or a tuple of the model and its tokenizer.
+
+        Raises:
+            UntrustedCodeError: The directory asks for code, and ``allow`` does not name it.
+            MalformedError: It does not fit together, or has no weights as safetensors.
+            UnsupportedModelError: Its class is not one of transformers.
+        """
+        from vitrify.formats._hugging_face import live
+
+        allow.require([found.subject for found in self.hazards(files, entry) if found.subject], what="this directory")
+        model, tokenizer = live.load(files, _base(files), entry.get("attention"))
+        return model if tokenizer is None else (model, tokenizer)
 
 
 def _base(files: Files) -> str:

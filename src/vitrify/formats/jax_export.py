@@ -1,5 +1,10 @@
 """Functions that JAX exported (``jax.export``, ``Exported.serialize``): a FlatBuffer around a StableHLO module.
 
+Functions and modules are exported for the CPU, with every dimension free that the signature names; weights are
+constants inside. Places in the user's source are left out.
+
+The entry, beside :mod:`vitrify.runtimes._ports`'s ``inputs`` and ``outputs``: ``shapes``, output to its sizes.
+
 Specification: https://docs.jax.dev/en/latest/export/export.html.
 """
 
@@ -7,6 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from vitrify.core.errors import MalformedError, UsageError
+from vitrify.core.protocols import Written
 from vitrify.formats import _tail
 from vitrify.reading.files import head, only
 from vitrify.reading.malformed import refuse
@@ -14,12 +21,17 @@ from vitrify.reading.malformed import refuse
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    import jax.export
+
     from vitrify.core.graph import Graph
-    from vitrify.core.protocols import Files
+    from vitrify.core.protocols import Allow, Example, Files, Sink
     from vitrify.core.report import Finding
+    from vitrify.core.signature import Signature
     from vitrify.formats._jax.exported import Aval, Exported
 
+FILE = "model.jax"
 _LEAST = 64
+_MAX_REASON = 400
 
 
 class JaxExport:
@@ -99,6 +111,67 @@ class JaxExport:
 
         name, one = _parse(files, entry)
         return graph(read(one.module, where=f"{name}: module"))
+
+    def write(self, model: Any, sink: Sink, example: Example | None) -> Written:
+        """Write an exported function, or export a function or module and write it; the model is left as it was.
+
+        Raises:
+            UnsupportedModelError: JAX cannot export it, or it holds what only this process has.
+            ModelError: It rejects the example.
+        """
+        from jax import export
+
+        from vitrify.formats._jax import trace
+
+        if isinstance(model, export.Exported):
+            exported = trace.stripped(model)
+        elif example is None:
+            msg = "exporting a function of JAX takes an example of what it is called with"
+            raise UsageError(msg, remedy="pass example=, or an exported function (jax.export.export)")
+        else:
+            exported = trace.trace(model, example.signature)
+        notes = ("exported in eval mode; the module was in training mode",) if trace.trains(model) else ()
+        written = write_exported(exported, sink, example.signature if example else None)
+        return Written(entry=written.entry, names=written.names, notes=notes)
+
+    def read(self, files: Files, entry: Mapping[str, Any], allow: Allow) -> Any:
+        """Return the exported function.
+
+        Raises:
+            UntrustedCodeError: It calls what somebody registered, or has values of a registered class, and ``allow``
+                does not name it.
+            MalformedError: It is no exported function, or its module is malformed.
+        """
+        from jax import export
+
+        name, _ = _parse(files, entry)
+        allow.require(sorted(_foreign(self.hazards(files, entry))), what=name)
+        try:
+            return export.deserialize(bytearray(files.read(name)))
+        except Exception as error:
+            msg = f"{name}: JAX cannot read this exported function ({str(error).strip()[:_MAX_REASON]})"
+            raise MalformedError(msg, remedy="export it again with this version of JAX") from error
+
+
+def write_exported(exported: jax.export.Exported, sink: Sink, signature: Signature | None) -> Written:
+    """Write an exported function that a signature's arrays are given to, as converters do as well.
+
+    Raises:
+        ModelError: It does not take what the signature has.
+    """
+    from vitrify.formats._jax import ports
+    from vitrify.reading.files import HeldFiles
+
+    data = bytes(exported.serialize())
+    with sink.open(FILE, "weight") as stream:
+        stream.write(data)
+    entry: dict[str, Any] = {"file": FILE, **ports.names(exported, signature)}
+    held = HeldFiles({FILE: memoryview(data)})
+    return Written(entry=entry, names=tuple(sorted(_foreign(JaxExport().hazards(held, entry)))))
+
+
+def _foreign(findings: Iterator[Finding]) -> set[str]:
+    return {finding.subject for finding in findings if finding.subject}
 
 
 def _parse(files: Files, entry: Mapping[str, Any]) -> tuple[str, Exported]:

@@ -1,13 +1,24 @@
 """Keras 3: a ZIP file of the model's configuration as JSON, its weights as HDF5, and assets.
 
+A live model is kept without its training, and without dates and addresses: the same model gives the same bytes. Classes
+and functions that are not Keras' own have to be allowed by their dotted names before Keras looks for them; Lambda
+layers, which are Python byte code, are not written, and not read unless ``Lambda`` is allowed.
+
+Entry: ``file``; ``objects`` (what the configuration calls such classes, and their dotted names); ``backend``, on which
+the model was saved.
+
 Specification: https://keras.io/guides/serialization_and_saving/
 """
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
-from vitrify.core.errors import VitrifyError
+from vitrify.core.errors import MissingDependencyError, VitrifyError
+from vitrify.core.protocols import Written
 from vitrify.formats._archives import one_file, parts_of
 from vitrify.formats.keras_json import is_configuration
 from vitrify.reading.files import HeldFiles, only
@@ -18,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from vitrify.core.graph import Graph
-    from vitrify.core.protocols import Files
+    from vitrify.core.protocols import Allow, Example, Files, Sink
     from vitrify.core.report import Finding
     from vitrify.formats._keras.saved import Saved
     from vitrify.reading.hdf5 import File
@@ -27,6 +38,9 @@ if TYPE_CHECKING:
 _CONFIG, _METADATA = "config.json", "metadata.json"
 _WEIGHTS = ("model.weights", ".h5")
 _ASSETS = "assets/"
+_FILE = "model.keras"
+_BACKENDS = ("tensorflow", "jax", "torch")
+_LAMBDA = "Lambda"
 
 
 class Keras:
@@ -81,6 +95,62 @@ class Keras:
         yield from parts_of(archive, rest, where=where)
         for file in _weights(archive, where):
             yield from around(file)
+
+    def write(self, model: Any, sink: Sink, example: Example | None) -> Written:
+        """Write a model; it is called on the example first where it was never built.
+
+        Raises:
+            UnsupportedModelError: It holds code, paths, or objects that nobody could find again; everything is listed.
+            ModelError: It rejects the example.
+        """
+        require_backend()
+        from vitrify.formats._keras import call, live
+
+        if not model.built and example is not None:
+            call.build(model, example)
+        objects = live.write(model, sink, _FILE)
+        trained = getattr(model, "optimizer", None) is not None
+        notes = ("the training (optimizer, loss, metrics) was left out",) if trained else ()
+        entry = {"file": _FILE, "objects": objects, "backend": call.backend()}
+        return Written(entry=entry, names=tuple(sorted(set(objects.values()))), notes=notes)
+
+    def read(self, files: Files, entry: Mapping[str, Any], allow: Allow) -> Any:
+        """Return the model, not compiled.
+
+        Raises:
+            UntrustedCodeError: It has classes or functions that are not Keras' own, and ``allow`` has not all.
+            MalformedError: It is no Keras file, or hides something.
+            UnsupportedModelError: Something in it cannot be found, or needs another backend.
+        """
+        self.describe(files, entry)
+        found = [finding for finding in self.hazards(files, entry) if finding.verdict == "found"]
+        _, where, _ = _open(files, entry)
+        if nameless := [finding for finding in found if not finding.subject]:
+            refuse(where, str(nameless[0]))
+        objects = {finding.subject: finding.subject for finding in found if finding.rule == "untrusted-global"}
+        objects |= {called: name for called, name in entry.get("objects", {}).items() if called in objects}
+        allow.require({objects.get(finding.subject, finding.subject) for finding in found}, what=where)
+        require_backend(entry.get("backend"))
+        from vitrify.formats._keras import live
+
+        lambdas = any(finding.subject == _LAMBDA for finding in found)
+        return live.read(files, str(entry.get("file") or only(files)), objects, lambdas=lambdas)
+
+
+def require_backend(wished: str | None = None) -> None:
+    """Let Keras take a backend that is installed, before it is imported: one that was asked for, or the first there is.
+
+    Raises:
+        MissingDependencyError: None is.
+    """
+    if "keras" in sys.modules or "KERAS_BACKEND" in os.environ:
+        return
+    known = dict.fromkeys([*([wished] if wished in _BACKENDS else []), *_BACKENDS])
+    there = next((name for name in known if importlib.util.find_spec(name)), None)
+    if there is None:
+        msg = f"Keras needs one of {', '.join(_BACKENDS)}, and none is installed"
+        raise MissingDependencyError(msg, remedy="pip install 'vitrify[tensorflow]'")
+    os.environ["KERAS_BACKEND"] = there
 
 
 def _holds_weights(name: str) -> bool:

@@ -5,7 +5,7 @@ no tensor's data; only what has become an artifact is read whole, by the library
 
 Entry: ``file`` (the graph), ``data`` (the files of external tensors), ``opset``, ``ir``, and how the signature's names
 and the graph's belong together: ``inputs`` and ``outputs``, signature name to graph name. Converters add ``casts``
-and ``missing_text``; see :mod:`vitrify.runtimes.onnxruntime`.
+and ``missing_text``; see :mod:`vitrify.runtimes._ports`.
 
 Specification: https://onnx.ai/onnx/repo-docs/IR.html.
 """
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from vitrify.core.errors import MalformedError, UnsupportedModelError
 from vitrify.core.protocols import Written
-from vitrify.formats import _onnx_external
+from vitrify.formats import _graph_names, _onnx_external
 from vitrify.formats._onnx.model import Model, is_model
 from vitrify.reading.files import only
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 FILE = "model.onnx"
 DATA = "model.onnx.data"
+_UNKNOWN = frozenset({"", "?"})
 
 
 class Onnx:
@@ -115,10 +116,19 @@ def parse(files: Files, entry: Mapping[str, Any]) -> onnx.ModelProto:
         raise MalformedError(msg)
     if outside := sorted(_onnx_external.locations(model) - set(files.names())):
         msg = f"{name}: tensors are said to lie in {outside}, which this artifact does not have"
-        raise MalformedError(
-            msg, remedy="load it with onnx.load(path), which reads its data files, and save that model"
-        )
+        remedy = "keep its data files beside it and take the folder, or save what onnx.load(path) gives: it reads them"
+        raise MalformedError(msg, remedy=remedy)
     return model
+
+
+def self_contained(files: Files, entry: Mapping[str, Any]) -> bytes | None:
+    """Return the bytes of a model that surely has no tensor outside of them; None where only parsing can tell.
+
+    An external tensor says ``location``, in these letters. A server that opens a model this way need not import the
+    library of ONNX, nor hold the model twice.
+    """
+    content = files.read(_file(files, entry))
+    return None if b"location" in content else content
 
 
 def serialise(model: onnx.ModelProto) -> bytes:
@@ -149,13 +159,17 @@ def element_type(value: onnx.ValueInfoProto) -> str:
 
 
 def shape(value: onnx.ValueInfoProto) -> list[int | str | None] | None:
-    """Return the dimensions: a number, the name of one that may change, None for one without either."""
+    """Return the dimensions: a number, the name of one that may change, None for one without either.
+
+    Exporters write an unknown size as -1 or "?", too; two such sizes need not be equal.
+    """
     if not value.type.tensor_type.HasField("shape"):
         return None
     sizes = []
     for dimension in value.type.tensor_type.shape.dim:
         kind = dimension.WhichOneof("value")
-        sizes.append(getattr(dimension, kind) if kind else None)
+        size = getattr(dimension, kind) if kind else None
+        sizes.append(None if size in _UNKNOWN or (isinstance(size, int) and size < 0) else size)
     return sizes
 
 
@@ -184,12 +198,6 @@ def _versions(model: onnx.ModelProto) -> dict[str, int]:
 
 
 def _names(model: onnx.ModelProto, example: Example) -> dict[str, dict[str, str]]:
-    """Match the signature with the graph: by name where all names are the same, else by position."""
     held = {tensor.name for tensor in model.graph.initializer}
     inputs = [value.name for value in model.graph.input if value.name not in held]
-    fields = [field.name for field in example.signature.inputs]
-    if len(inputs) != len(fields):
-        msg = f"the graph takes {len(inputs)} inputs {inputs}, the example has {len(fields)}: {fields}"
-        raise UnsupportedModelError(msg, remedy="give a dict with the graph's own input names as the example")
-    pairs = zip(fields, fields if set(fields) == set(inputs) else inputs, strict=True)
-    return {"inputs": dict(pairs), "outputs": {value.name: value.name for value in model.graph.output}}
+    return _graph_names.match(inputs, [value.name for value in model.graph.output], example)

@@ -1,5 +1,7 @@
 """OpenVINO IR: a graph as XML, and beside it the weights in a file of their own (``model.xml`` and ``model.bin``).
 
+Entry: ``file`` (the XML; the weights are beside it), and what :mod:`.onnx` says of ``inputs``, ``outputs``, ``casts``.
+
 Specification: https://docs.openvino.ai/2025/documentation/openvino-ir-format.html.
 """
 
@@ -8,6 +10,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from vitrify.core.errors import MalformedError, UnsupportedModelError
+from vitrify.core.protocols import Written
+from vitrify.formats import _graph_names
 from vitrify.reading.files import only
 from vitrify.reading.malformed import refuse
 
@@ -15,9 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from vitrify.core.graph import Graph
-    from vitrify.core.protocols import Files
+    from vitrify.core.protocols import Allow, Example, Files, Sink
     from vitrify.core.report import Finding
     from vitrify.formats._openvino.model import Layer, Model, Net
+    from vitrify.formats._openvino.silent import openvino
+
+FILE = "model.xml"
+WEIGHTS = "model.bin"
 
 _HEAD = 1 << 16
 _STANDARD = re.compile(r"|opset[0-9]{1,2}|util|ie_internal_opset|type_relaxed_opset|experimental")
@@ -95,6 +104,49 @@ class OpenVino:
             MalformedError: It is no OpenVINO model.
         """
         return _drawn(_parse(files, entry)[1].net, "main")
+
+    def write(self, model: Any, sink: Sink, example: Example | None) -> Written:
+        """Write a model as ``model.xml`` and ``model.bin``, its weights as they are.
+
+        Raises:
+            UnsupportedModelError: The example has another number of inputs, or OpenVINO cannot write the model.
+        """
+        from vitrify.formats._openvino.live import port_name, serialised
+
+        entry: dict[str, Any] = {"file": FILE}
+        if example is not None:
+            inputs, outputs = ([port_name(one) for one in side] for side in (model.inputs, model.outputs))
+            entry |= _graph_names.match(inputs, outputs, example)
+        try:
+            written = serialised(model)
+        except RuntimeError as error:
+            msg = f"OpenVINO cannot write this model: {error}"
+            raise UnsupportedModelError(msg, remedy="write it with openvino.save_model, then: vitrify pack") from error
+        for name, content in zip((FILE, WEIGHTS), written, strict=True):
+            with sink.open(name, "weight") as stream:
+                stream.write(content)
+        return Written(entry=entry)
+
+    def read(self, files: Files, entry: Mapping[str, Any], allow: Allow) -> openvino.Model:
+        """Return the model.
+
+        Raises:
+            UntrustedCodeError: It has operators of extension libraries that were not allowed.
+            MalformedError: It is no OpenVINO model, or its weights are not with it.
+        """
+        from vitrify.formats._openvino.live import opened
+
+        name, model = _parse(files, entry)
+        layers = list(model.net.walk())
+        allow.require({_title(one) for one in layers if _foreign(one)}, what=name)
+        weights = _weights(files, name)
+        held = [one.constant for one in layers if one.constant]
+        if needed := max((one.offset + one.size for one in held), default=0):
+            found = 0 if weights is None else len(weights)
+            if needed > found:
+                msg = f"{name}: its constants lie in {needed} bytes of {_beside(name)}, and there are {found}"
+                raise MalformedError(msg, remedy="keep both files together: the XML and the weights beside it")
+        return opened(files.read(name), bytes(weights or b""), where=name)
 
 
 def _is_model(view: memoryview) -> bool:

@@ -1,13 +1,18 @@
 """ORT: ONNX models as ONNX Runtime writes them for small builds, optimised and as a FlatBuffer.
 
+Entry: ``file``, and what :mod:`.onnx` says of ``inputs``, ``outputs``, ``casts`` and ``missing_text``.
+
 Specification: https://onnxruntime.ai/docs/performance/model-optimizations/ort-format-models.html.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from vitrify.formats import _tail
+from vitrify.core.errors import UnsupportedModelError
+from vitrify.core.protocols import Written
+from vitrify.formats import _graph_names, _tail
 from vitrify.reading.files import head, only
 from vitrify.reading.flatbuffer import identifier
 from vitrify.reading.malformed import refuse
@@ -16,15 +21,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from vitrify.core.graph import Graph
-    from vitrify.core.protocols import Files
+    from vitrify.core.protocols import Allow, Example, Files, Sink
     from vitrify.core.report import Finding
     from vitrify.formats._ort.model import Graph as Held
     from vitrify.formats._ort.model import Model, Node
 
+FILE = "model.ort"
 MAGIC = b"ORTM"
 _NCHWC = "com.microsoft.nchwc"
 _CPU = frozenset({"", "CPUExecutionProvider"})
 _READ = "find out what it does; allow it by its exact name if it is yours"
+
+
+@dataclass(frozen=True)
+class OrtModel:
+    """A model as ONNX Runtime takes it: its bytes. There is no object of one that could be looked into or changed."""
+
+    content: bytes = field(repr=False)
 
 
 class Ort:
@@ -91,6 +104,39 @@ class Ort:
             MalformedError: It is no ORT model, or cut off.
         """
         return _drawn(_parse(files, entry).graph, "main")
+
+    def write(self, model: Any, sink: Sink, example: Example | None) -> Written:
+        """Write a model that was read.
+
+        Raises:
+            UnsupportedModelError: It is none: ONNX Runtime makes them, from ONNX.
+        """
+        if not isinstance(model, OrtModel):
+            msg = f"a {type(model).__qualname__} is no ORT model"
+            raise UnsupportedModelError(msg, remedy="save it as ONNX, then: vitrify convert NAME --to ort")
+        entry: dict[str, Any] = {"file": FILE}
+        if example is not None:
+            entry |= _names(model.content, example)
+        with sink.open(FILE, "weight") as stream:
+            stream.write(model.content)
+        return Written(entry=entry)
+
+    def read(self, files: Files, entry: Mapping[str, Any], allow: Allow) -> OrtModel:  # noqa: ARG002 (the protocol's)
+        """Return the model.
+
+        Raises:
+            MalformedError: It is no ORT model, or cut off.
+        """
+        _parse(files, entry)
+        return OrtModel(files.read(_name(files, entry)))
+
+
+def _names(content: bytes, example: Example) -> dict[str, dict[str, str]]:
+    from vitrify.formats._ort.model import parse
+
+    graph = parse(memoryview(content), where=FILE).graph
+    held = {one.name for one in graph.stored}
+    return _graph_names.match([name for name in graph.inputs if name not in held], graph.outputs, example)
 
 
 def _name(files: Files, entry: Mapping[str, Any]) -> str:

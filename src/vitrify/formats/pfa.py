@@ -1,16 +1,20 @@
 """PFA: scoring engines as JSON, the Portable Format for Analytics of the Data Mining Group.
 
 A document is a program in a small language without side effects but for its own cells and pools, so every function
-that it calls has to be one of the language's library or of its own. It is never run here.
+that it calls has to be one of the language's library or of its own. It is never run here; what runs it can do nothing
+but compute.
 
 Source: https://dmg.org/pfa/docs/document_structure/, and the library at https://dmg.org/pfa/docs/library/.
 """
 
 from __future__ import annotations
 
+import json as text
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from vitrify.core.protocols import Written
 from vitrify.core.report import Finding
 from vitrify.formats import _facts, _native_file
 from vitrify.reading import json
@@ -20,8 +24,9 @@ from vitrify.reading.malformed import refuse
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from vitrify.core.protocols import Files
+    from vitrify.core.protocols import Allow, Example, Files, Sink
 
+FILE = "model.pfa"
 _START = re.compile(rb"\s*+(?:\xef\xbb\xbf)?+\s*+\{")
 _KEY = re.compile(rb'"(input|output|action)"\s*:')
 _SMALL = 1 << 16
@@ -82,6 +87,17 @@ _NAMING = frozenset({"let", "set", "ifnotnull", "fill", "new"})
 """Keys whose value gives names to expressions."""
 _PLAIN = frozenset({"type", "ret", "params", "as", "format", "@", "doc", "error", "namespace", "string", "base64"})
 """Keys whose value is a type, text or a location, no expression."""
+
+
+@dataclass(frozen=True)
+class PfaDocument:
+    """A document, as JSON has it.
+
+    Attributes:
+        content: Its members; at least an input, an output and an action.
+    """
+
+    content: Mapping[str, Any]
 
 
 class Pfa:
@@ -146,6 +162,24 @@ class Pfa:
                         rule="external-address",
                         subject=str(init)[:200],
                     )
+
+    def write(self, model: PfaDocument, sink: Sink, example: Example | None) -> Written:
+        """Write the document, as short as JSON can be."""
+        del example
+        encoder = text.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+        with sink.open(FILE, "weight") as stream:
+            for part in encoder.iterencode(model.content):
+                stream.write(part.encode())
+        return Written(entry={"file": FILE})
+
+    def read(self, files: Files, entry: Mapping[str, Any], allow: Allow) -> PfaDocument:
+        """Return the document; nothing in it is run.
+
+        Raises:
+            MalformedError: It is none.
+        """
+        del allow
+        return PfaDocument(_parse(files, entry))
 
 
 def _is_document(view: memoryview, name: str) -> bool:

@@ -1,7 +1,8 @@
 """PMML: models as XML, by the Data Mining Group's schema.
 
-Nothing is evaluated. What can hurt is what an evaluator may be talked into: entities, which the reader refuses; code
-of the evaluator's own language, named in an extension or as a function; data and models elsewhere.
+Nothing is evaluated here. What can hurt is what an evaluator may be talked into: entities, which the reader refuses;
+code of the evaluator's own language, named in an extension or as a function; data and models elsewhere. A live model is
+the document itself, as bytes: only one without such hazards, or whose hazards were allowed by name, is handed out.
 
 Source: https://dmg.org/pmml/v4-4-1/GeneralStructure.html.
 """
@@ -11,18 +12,22 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from vitrify.core.errors import UnsupportedModelError
+from vitrify.core.protocols import Written
 from vitrify.core.report import Finding
 from vitrify.formats import _facts, _native_file
 from vitrify.reading import xml
-from vitrify.reading.files import head
+from vitrify.reading.files import HeldFiles, head
 from vitrify.reading.malformed import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from vitrify.core.protocols import Files
+    from vitrify.core.protocols import Allow, Example, Files, Sink
     from vitrify.reading.xml import Element
 
+MODEL = "model.pmml"
+_SUFFIXES = (".pmml", ".xml")
 _NAMESPACE = re.compile(r"https?://www\.dmg\.org/PMML")
 _SHOWN_VALUES = 1000
 _MODELS = frozenset(
@@ -95,7 +100,7 @@ class Pmml:
     def hazards(self, files: Files, entry: Mapping[str, Any]) -> Iterator[Finding]:
         """Yield functions that PMML does not have, code that is named, and addresses outside the file."""
         root = _parse(files, entry)
-        where = entry["file"]
+        where = _native_file.find(files, entry, _SUFFIXES)
         defined = {one.get("name") for one in root.walk() if one.tag == "DefineFunction"}
         seen: set[tuple[str, str]] = set()
         for element in root.walk():
@@ -104,15 +109,45 @@ class Pmml:
                     seen.add((rule, subject))
                     yield Finding(place=f"{where}: {element.tag}", message=what, rule=rule, subject=subject)
 
+    def write(self, model: Any, sink: Sink, example: Example | None) -> Written:
+        """Write a document, given as bytes or text, to the byte.
+
+        Raises:
+            UnsupportedModelError: It is neither.
+            MalformedError: It is no PMML.
+        """
+        del example
+        if not isinstance(model, bytes | str):
+            msg = f"a {type(model).__name__} is no PMML document, which is bytes or text"
+            raise UnsupportedModelError(msg, remedy="convert the model: vitrify convert NAME --to pmml")
+        content = model.encode() if isinstance(model, str) else model
+        found = self.hazards(HeldFiles({MODEL: memoryview(content)}), {"file": MODEL})
+        names = tuple(sorted({finding.subject for finding in found}))
+        with sink.open(MODEL, "weight") as stream:
+            stream.write(content)
+        return Written(entry={"file": MODEL}, names=names)
+
+    def read(self, files: Files, entry: Mapping[str, Any], allow: Allow) -> bytes:
+        """Return the document, if no evaluator can be talked into more by it than ``allow`` says.
+
+        Raises:
+            UntrustedCodeError: It names something that an evaluator may run or open, and that nobody allowed.
+            MalformedError: It is no PMML, or was cut off.
+        """
+        where = _native_file.find(files, entry, _SUFFIXES)
+        allow.require({finding.subject for finding in self.hazards(files, entry)}, what=where)
+        return files.read(where)
+
 
 def _is_pmml(root: Element) -> bool:
     return bool(_NAMESPACE.match(root.namespace))
 
 
 def _parse(files: Files, entry: Mapping[str, Any]) -> Element:
-    root = xml.parse(files.map(entry["file"]), where=entry["file"])
+    where = _native_file.find(files, entry, _SUFFIXES)
+    root = xml.parse(files.map(where), where=where)
     if root.tag != "PMML" or not (not root.namespace or _is_pmml(root)):
-        refuse(entry["file"], f"the element {root.tag!r} where PMML was expected")
+        refuse(where, f"the element {root.tag!r} where PMML was expected")
     return root
 
 

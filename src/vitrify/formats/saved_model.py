@@ -1,6 +1,11 @@
 """TensorFlow's SavedModel: a directory with graphs, variables and assets, or its ``saved_model.pb`` alone.
 
-Entry: ``file`` where the main file is given alone; empty for the directory.
+A live model is kept as the one function that serves: for any size of the signature's named dimensions, with the
+variables that it reads, by name. What the model has besides (training, other functions) stays behind, and so does the
+random name that TensorFlow gives each file: the same model gives the same bytes.
+
+Entry: ``file`` where the main file is given alone; empty for a stranger's directory. What is written has ``inputs`` and
+``outputs`` (signature name to the function's) and ``shapes`` (of the outputs by name; a size that may change is text).
 
 Specification: https://www.tensorflow.org/guide/saved_model.
 """
@@ -9,6 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from vitrify.core.errors import MalformedError, UnsupportedModelError
+from vitrify.core.protocols import Written
 from vitrify.core.report import Finding
 from vitrify.formats._links import links
 from vitrify.reading.files import only
@@ -19,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from vitrify.core.graph import Graph
-    from vitrify.core.protocols import Files
+    from vitrify.core.protocols import Allow, Example, Files, Sink
     from vitrify.formats._tensorflow.saved import MetaGraph, Saved
 
 FILE = "saved_model.pb"
@@ -97,6 +104,59 @@ class SavedModel:
             [port["tensor"].removesuffix(":0") for port in first.signature[side]] for side in ("inputs", "outputs")
         )
         return Drawing(first.walked).graph(*ports)
+
+    def write(self, model: Any, sink: Sink, example: Example | None) -> Written:
+        """Trace a module or a function, or take a loaded model's own signature, and write it.
+
+        Raises:
+            UnsupportedModelError: It cannot be called with such an example, returns something other than tensors, or
+                has operators that reach out of it.
+            ModelError: It rejects the example.
+        """
+        from vitrify.formats._tensorflow.serving import serving
+
+        served = serving(model, example.signature if example else None)
+        self.write_function(served.function, model, sink)
+        return Written(entry=served.entry())
+
+    def write_function(self, function: Any, model: Any, sink: Sink, variables: Mapping[str, Any] | None = None) -> None:
+        """Write a traced function of named tensors that returns a dict of them.
+
+        Args:
+            function: The function.
+            model: What holds the tables and files that it reads.
+            sink: Where to.
+            variables: The function's variables by the names that they get; without them, their own.
+
+        Raises:
+            UnsupportedModelError: It reads what no part of the model holds, or has operators that reach out of it.
+        """
+        from vitrify.formats._tensorflow import live
+
+        with live.saved(function, model, variables) as files:
+            found = tuple(finding for finding in self.hazards(files, {}) if finding.verdict == "found")
+            if found:
+                msg = "this function has operators that reach out of the model, or run other code"
+                raise UnsupportedModelError(msg, problems=found)
+            live.hand_over(files, sink)
+
+    def read(self, files: Files, entry: Mapping[str, Any], allow: Allow) -> Any:
+        """Load the model.
+
+        Raises:
+            UntrustedCodeError: It has operators that reach out of it, or somebody's own, and ``allow`` has not all.
+            MalformedError: The files are no saved model, or TensorFlow cannot load it.
+            UnsupportedModelError: It has operators that this TensorFlow lacks.
+        """
+        from vitrify.formats._tensorflow import live
+
+        self.describe(files, entry)
+        found = [finding for finding in self.hazards(files, entry) if finding.verdict == "found"]
+        if nameless := [finding for finding in found if not finding.subject]:
+            msg = f"not loaded: {nameless[0]}"
+            raise MalformedError(msg, remedy="get the model from its maker again, or do not use it")
+        allow.require({finding.subject for finding in found}, what=str(entry.get("file", FILE)))
+        return live.read(files)
 
 
 def is_saved_model(view: memoryview) -> bool:

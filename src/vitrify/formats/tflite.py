@@ -6,12 +6,15 @@ https://ai.google.dev/edge/litert/conversion/tensorflow/metadata.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from vitrify.core.errors import UnsupportedModelError
+from vitrify.core.protocols import Written
 from vitrify.core.report import Finding
 from vitrify.formats import _tail
 from vitrify.formats._archives import parts_of
-from vitrify.reading.files import head, only
+from vitrify.reading.files import HeldFiles, head, only
 from vitrify.reading.flatbuffer import identifier
 from vitrify.reading.malformed import refuse
 from vitrify.reading.zip import opened
@@ -20,16 +23,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from vitrify.core.graph import Graph
-    from vitrify.core.protocols import Files
+    from vitrify.core.protocols import Allow, Example, Files, Sink
     from vitrify.formats._tflite.model import Model
     from vitrify.reading.zip import Zip
 
+FILE = "model.tflite"
 MAGIC = b"TFL3"
 _TAIL = 22 + 0xFFFF
 _END = b"PK\x05\x06"
 """What the end of a zip file begins with, in the last 64 KiB."""
 _MODEL = " bytes at 0 that no member has"
 """What a zip file whose offsets count from the model's start says about the model."""
+
+
+@dataclass(frozen=True)
+class TfLiteModel:
+    """A TFLite model in memory: its interpreter takes bytes, and has no object for a model that it does not run.
+
+    Attributes:
+        content: The file's bytes.
+    """
+
+    content: bytes
 
 
 class TFLite:
@@ -91,6 +106,39 @@ class TFLite:
         from vitrify.formats._tflite.drawing import draw
 
         return draw(_parse(files, _name(files, entry)))
+
+    def write(self, model: Any, sink: Sink, example: Example | None) -> Written:  # noqa: ARG002 (the protocol's)
+        """Write a model in memory, byte for byte.
+
+        Raises:
+            UnsupportedModelError: It is something else, or asks for operators that TFLite does not have.
+        """
+        if not isinstance(model, TfLiteModel):
+            msg = f"a {type(model).__name__}, expected a TfLiteModel with a file's bytes"
+            raise UnsupportedModelError(msg, remedy="pack the file: vitrify pack model.tflite")
+        held = HeldFiles({FILE: memoryview(model.content)})
+        found = tuple(finding for finding in self.hazards(held, {}) if finding.verdict == "found")
+        if found:
+            msg = "this model is not only a graph of TFLite's own operators"
+            raise UnsupportedModelError(msg, problems=found)
+        with sink.open(FILE, "weight") as stream:
+            stream.write(model.content)
+        return Written(entry={"file": FILE})
+
+    def read(self, files: Files, entry: Mapping[str, Any], allow: Allow) -> TfLiteModel:
+        """Return the model in memory; what is behind it goes along.
+
+        Raises:
+            UntrustedCodeError: It asks for operators that are not TFLite's own, and ``allow`` has not all.
+            MalformedError: It is no TFLite model, or hides something.
+        """
+        name = _name(files, entry)
+        self.describe(files, entry)
+        found = [finding for finding in self.hazards(files, entry) if finding.verdict == "found"]
+        if nameless := [finding for finding in found if not finding.subject]:
+            refuse(name, str(nameless[0]))
+        allow.require({finding.subject for finding in found}, what=name)
+        return TfLiteModel(files.read(name))
 
 
 def _name(files: Files, entry: Mapping[str, Any]) -> str:

@@ -6,12 +6,14 @@ size of the signature's named dimensions, and returns tensors, tuples and dicts 
 Entry: ``program`` (the graph's file), ``inputs`` and ``outputs`` (signature names in the program's order, which maps in
 JSON do not have), ``shapes`` (of the outputs by name; a size that may change is text), ``kind`` and ``shards`` (the
 weights, as safetensors keeps them).
-A ``.pt2`` of ``torch.export.save`` is read as well (``file``), as long as nothing in it is pickled.
+A program that was made elsewhere keeps the names of its own: there ``inputs`` and ``outputs`` map the signature's names
+to the program's. A ``.pt2`` of ``torch.export.save`` is read as well (``file``), as long as nothing in it is pickled.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from vitrify.core.errors import UnsupportedModelError, UsageError
 from vitrify.core.protocols import Written
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 PROGRAM = "program.json"
 _HEAD = 4096
 _NOTES = ("archive_format", "archive_version", "byteorder", ".data/version", ".data/serialization_id", "version")
+
+_PROGRAMS: WeakKeyDictionary[torch.nn.Module, torch.export.ExportedProgram] = WeakKeyDictionary()
+"""The program of each module that was read here: it says itself what it takes."""
 
 
 class TorchExport:
@@ -100,29 +105,25 @@ class TorchExport:
             UnsupportedModelError: PyTorch cannot export it, or a tensor of it cannot be kept.
             ModelError: The module rejects the example.
         """
+        if (program := _PROGRAMS.get(model)) is not None and not _is_called_so(program, example):
+            return write_program(program, sink, example)
         if example is None:
-            msg = "exporting a PyTorch module takes an example of what it is called with"
+            msg = "an example is needed: exporting a PyTorch module takes what it is called with"
             raise UsageError(msg, remedy="pass example=, or save model.state_dict() for the weights alone")
         if example.signature.container not in {"torch", "tuple", "dict", "numpy"}:
             msg = f"a PyTorch module called with {example.signature.container} data"
             raise UnsupportedModelError(msg, remedy="give tensors as the example: one, a tuple, or a dict by name")
-        from vitrify.formats._safetensors.write import write_tensors
-        from vitrify.formats._torch import program, trace
-        from vitrify.formats._torch.audit import audit
+        from vitrify.formats._torch import trace
+        from vitrify.formats._torch.call import training
 
-        training = any(module.training for module in model.modules())
+        trained = training(model)
         traced = trace.trace(model, example)
-        text = program.dump(traced.program)
-        _, foreign = audit(text, where=PROGRAM)
-        weights, notes = write_tensors(program.tensors(traced.program), sink)
-        with sink.open(PROGRAM, "weight.config") as stream:
-            stream.write(text)
-        notes = (*traced.notes, *notes)
-        if training:
+        written = _write(traced.program, sink)
+        notes = (*traced.notes, *written.notes)
+        if trained:
             notes = ("exported in eval mode; the module was in training mode", *notes)
-        order = {"inputs": list(traced.inputs), "outputs": list(traced.outputs)}
-        entry = {**weights, **order, "program": PROGRAM, "shapes": traced.outputs}
-        return Written(entry=entry, names=tuple(sorted(foreign)), notes=notes)
+        order = {"inputs": list(traced.inputs), "outputs": list(traced.outputs), "shapes": traced.outputs}
+        return Written(entry={**written.entry, **order}, names=written.names, notes=notes)
 
     def read(self, files: Files, entry: Mapping[str, Any], allow: Allow) -> Any:
         """Return a module over memory-mapped weights; it is in eval mode for good.
@@ -131,10 +132,57 @@ class TorchExport:
             UntrustedCodeError: It calls operators of a library other than PyTorch that ``allow`` does not name.
             MalformedError: The files are no program, or hide something in it.
         """
-        module = read_program(files, entry, allow).module(check_guards=False)
+        program = read_program(files, entry, allow)
+        module = program.module(check_guards=False)
         for part in module.modules():
             part.training = False
+        _PROGRAMS[module] = program
         return module
+
+
+def write_program(program: torch.export.ExportedProgram, sink: Sink, example: Example | None = None) -> Written:
+    """Write a program as it is, under the names that it has itself; an example's are matched by name or position."""
+    from vitrify.formats._torch.caller import Caller
+
+    caller = Caller(program.module(check_guards=False))
+    written = _write(program, sink)
+    fields = [field.name for field in example.signature.inputs] if example else list(caller.inputs)
+    if len(fields) != len(caller.inputs):
+        msg = f"the example has the inputs {fields}, and the program takes {list(caller.inputs)}"
+        raise UsageError(msg, remedy="give one value for each of them, by these names")
+    own = (
+        {name: name for name in fields}
+        if set(fields) == set(caller.inputs)
+        else zip(fields, caller.inputs, strict=True)
+    )
+    ports = {"inputs": dict(own), "outputs": {name: name for name in caller.outputs}}
+    shapes = {name: caller.sizes(value) for name, value in caller.outputs.items()}
+    return Written(entry={**written.entry, **ports, "shapes": shapes}, names=written.names, notes=written.notes)
+
+
+def _is_called_so(program: torch.export.ExportedProgram, example: Example | None) -> bool:
+    """Say whether a program is called with as many positions and the same names as an example shows."""
+    if example is None:
+        return False
+    spec = program.call_spec.in_spec
+    positions, names = spec.child(0), spec.child(1)
+    given = [field.name for field in example.signature.inputs]
+    if example.signature.container == "dict":
+        return not positions.num_children and set(names.context or ()) == set(given)
+    return bool(positions.num_children == len(given) and not names.num_children)
+
+
+def _write(exported: torch.export.ExportedProgram, sink: Sink) -> Written:
+    from vitrify.formats._safetensors.write import write_tensors
+    from vitrify.formats._torch import program
+    from vitrify.formats._torch.audit import audit
+
+    text = program.dump(exported)
+    _, foreign = audit(text, where=PROGRAM)
+    weights, notes = write_tensors(program.tensors(exported), sink)
+    with sink.open(PROGRAM, "weight.config") as stream:
+        stream.write(text)
+    return Written(entry={**weights, "program": PROGRAM}, names=tuple(sorted(foreign)), notes=notes)
 
 
 def read_program(files: Files, entry: Mapping[str, Any], allow: Allow) -> torch.export.ExportedProgram:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from vitrify.pickles import source_text
+from vitrify.pickles import arrow, source_text
 from vitrify.pickles._trust import python
 from vitrify.pickles.inert import Call, Dict, Global, Group, Span, parts
 
@@ -209,6 +209,8 @@ def cost(dotted: str, args: tuple[Any, ...]) -> int:
     if dotted in {"re.compile", "re._compile"} and args and type(args[0]) in {str, bytes}:
         text = _readable(args[0])
         copied += _COST_OF_PATTERN * len(text) + _COST_OF_RANGE * len(_WIDE_RANGE.findall(text))
+    if dotted == "pyarrow.lib._restore_array" and _arrow_array(args):
+        copied += sum(len(_arrow_bytes(buffer.args[0]) or b"") for buffer in args[0][4] if buffer is not None)
     return copied
 
 
@@ -266,6 +268,41 @@ def _zone(args: tuple[Any, ...]) -> bool:
     return bool(args) and _literals(args) and type(args[0]) is str and len(args[0]) <= MAX_TEXT
 
 
+def _timestamp(args: tuple[Any, ...]) -> bool:
+    """A unit, and a time zone that is a name or an offset: no path of a file."""
+    if not 1 <= len(args) <= 2 or type(args[0]) is not str or args[0] not in arrow.UNITS:  # noqa: PLR2004 (unit and zone)
+        return False
+    zone = args[1] if len(args) > 1 else None
+    return zone is None or (type(zone) is str and _ZONE.fullmatch(zone) is not None and not _names_file(zone))
+
+
+def _arrow_bytes(value: Any) -> Span | str | bytes | None:
+    """Return what the bytes of a buffer stand in the pickle as; None where it is no bytes."""
+    made = False
+    for makers in (_OF_BYTES, {"_codecs.encode"}):
+        if type(value) is Call and value.dotted in makers:
+            value, made = value.args[0] if value.args else b"", True
+    if type(value) is bytes or (type(value) is Span and value.kind in {"bytes", "bytearray"}):
+        return value
+    return value if made and type(value) in {str, Span} else None
+
+
+def _arrow_array(args: tuple[Any, ...]) -> bool:
+    """One tuple, with a list of buffers in it that this pickle made."""
+    if len(args) != 1 or type(args[0]) is not tuple or len(args[0]) != 7 or type(args[0][4]) is not list:  # noqa: PLR2004 (what PyArrow writes)
+        return False
+    buffers = args[0][4]
+    return len(buffers) <= _MAX_BUFFERS and all(
+        one is None or (type(one) is Call and one.dotted == "pyarrow.lib.py_buffer" and len(one.args) == 1)
+        for one in buffers
+    )
+
+
+_ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]{0,31}(/[A-Za-z0-9_+-]{1,31}){0,3}|[+-][0-9]{2}:[0-9]{2}")
+_OF_BYTES = frozenset({"builtins.bytearray", "builtins.bytes"})
+_MAX_BUFFERS = 3
+"""Validity, offsets, bytes: the types that are read have no more."""
+
 _RULES: dict[str, Callable[[tuple[Any, ...]], bool]] = {
     **dict.fromkeys(("builtins.set", "builtins.frozenset", "builtins.list", "builtins.tuple"), _gathers),
     **dict.fromkeys(("builtins.dict", "collections.Counter", "collections.OrderedDict"), _gathers),
@@ -288,6 +325,10 @@ _RULES: dict[str, Callable[[tuple[Any, ...]], bool]] = {
     "array._array_reconstructor": _array_of_bytes,
     **dict.fromkeys(python.MEMBERS, _member),
     "numpy.ma.core.MaskedConstant": lambda args: not args,
+    "pyarrow.lib._restore_array": _arrow_array,
+    "pyarrow.lib.py_buffer": lambda args: len(args) == 1 and _arrow_bytes(args[0]) is not None,
+    "pyarrow.lib.timestamp": _timestamp,
+    "pyarrow.lib.type_for_alias": lambda args: len(args) == 1 and type(args[0]) is str and len(args[0]) <= MAX_TEXT,
     "pandas.DateOffset": lambda args: not args,
     "pandas._libs.sparse.IntIndex": lambda args: len(args) == 2 and type(args[0]) is int,  # noqa: PLR2004 (a third would leave out its checks)
     "pandas._libs.sparse.BlockIndex": lambda args: len(args) == 3 and type(args[0]) is int,  # noqa: PLR2004 (length, places, lengths)

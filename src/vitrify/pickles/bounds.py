@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vitrify.pickles import arrow
 from vitrify.pickles import estimator_bounds as estimators
 from vitrify.pickles import names as trust
 from vitrify.pickles._trust.arrays import SLOTS
@@ -218,4 +219,5 @@ _CHECKS = {
         for name in ("DatetimeArray", "NumpyExtensionArray", "PeriodArray", "StringArray", "TimedeltaArray")
         for module in ("pandas.arrays", f"pandas.core.arrays.{_HOMES.get(name, '')}")
     },
+    **arrow.COLUMNS,
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vitrify.pickles import names
+from vitrify.pickles import arrow, names
 from vitrify.reading.malformed import refuse
 
 if TYPE_CHECKING:
@@ -51,11 +51,14 @@ class Builder:
     def find(self, module: Any, name: Any, at: int) -> Any:  # noqa: ARG002 (the protocol's)
         """Import what was decided on."""
         module, name = self._dialect.rename(module, name) or names.split(module, name)
-        ours = self._dialect.constructors.get(f"{module}.{name}")
+        dotted = f"{module}.{name}"
+        ours = arrow.stand_in(dotted, where=self._where) or self._dialect.constructors.get(dotted)
         return ours if ours is not None else names.resolve(module, name)
 
     def call(self, func: Any, args: Any, at: int) -> Any:  # noqa: ARG002 (the protocol's)
         """Call it."""
+        if getattr(func, "__module__", None) == "copyreg" and args:
+            arrow.check_class(args[0], where=self._where)
         if getattr(func, "__name__", "") == "Tree":
             from vitrify.pickles import bounds
 
@@ -75,6 +78,7 @@ class Builder:
 
     def make(self, cls: Any, args: Any, kwargs: Any, at: int) -> Any:  # noqa: ARG002 (the protocol's)
         """Make an instance past its constructor."""
+        arrow.check_class(cls, where=self._where)
         return self._kept(cls.__new__(cls, *args, **(kwargs or {})))
 
     def instance(self, cls: Any, args: tuple[Any, ...], at: int) -> Any:
@@ -86,7 +90,8 @@ class Builder:
     def build(self, instance: Any, state: Any, at: int) -> None:  # noqa: ARG002 (the protocol's)
         """Give the state as pickle does (``object.__setstate__``), checked where native code takes it."""
         cls = type(instance)
-        state = self._dialect.migrate(f"{cls.__module__}.{cls.__qualname__}", state)
+        dotted = f"{cls.__module__}.{cls.__qualname__}"
+        state = arrow.checked(dotted, self._dialect.migrate(dotted, state), where=self._where)
         self._check_native(cls, state)
         libraries = {base.__module__.partition(".")[0] for base in cls.__mro__}
         if "sklearn" in libraries:

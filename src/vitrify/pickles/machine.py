@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from vitrify.core.errors import LimitExceededError, MalformedError, VitrifyError
 from vitrify.core.report import Finding
-from vitrify.pickles import shape
+from vitrify.pickles import arrow, shape
 from vitrify.pickles.auditing import Auditor
 from vitrify.pickles.building import Builder
 from vitrify.pickles.dialect import PLAIN, Dialect
@@ -144,6 +144,8 @@ def load(view: memoryview, *, where: str, allow: Allow, dialect: Dialect = PLAIN
 
 
 def _fail(error: Exception, where: str, versions: dict[str, str]) -> NoReturn:
+    if isinstance(error, ImportError) and "pyarrow" in str(error):
+        arrow.library()  # a type of pandas asks for it by itself
     msg = f"{where}: the pickle failed ({type(error).__name__}: {error})"
     saved = ", ".join(f"{name.strip('_').removesuffix('_version')} {version}" for name, version in versions.items())
     remedy = f"load it with the versions of the libraries that it was saved with{f' ({saved})' if saved else ''}"

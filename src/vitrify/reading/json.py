@@ -11,6 +11,7 @@ from collections import Counter
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from vitrify.core.nesting import shallow
 from vitrify.reading.malformed import exceed, refuse
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def parse(data: bytes | memoryview, *, where: str, most: int = MAX_BYTES) -> Any
     if len(data) > most:
         exceed(where, f"{len(data)} bytes of JSON, more than {most}")
     try:
-        text = bytes(data).decode("utf-8-sig")
+        text = shallow(bytes(data)).decode("utf-8-sig")
         value = json.loads(text, object_pairs_hook=_unique)
         if "\\ud" in text.lower():  # half a surrogate pair is no character: what would print it, or write it, fails
             json.dumps(value, ensure_ascii=False).encode()
@@ -90,7 +91,7 @@ def peek(view: memoryview, *keys: str) -> dict[str, bytes]:
     import msgspec
 
     try:
-        found = msgspec.json.decode(data, type=_members(keys))
+        found = msgspec.json.decode(shallow(bytes(data)), type=_members(keys))
     except (msgspec.DecodeError, RecursionError):
         return _peek_leniently(bytes(data), keys)
     return {key: bytes(held) for key in keys if (held := getattr(found, key)) is not msgspec.UNSET}
@@ -100,7 +101,7 @@ def _peek_leniently(data: bytes, keys: tuple[str, ...]) -> dict[str, bytes]:
     if len(data) > MAX_PEEKED:
         return {key: b"null" for key in keys if _mentions((key,)).search(data)}
     try:
-        value = json.loads(data)
+        value = json.loads(shallow(data))
         return {key: json.dumps(value[key]).encode() for key in keys if key in value} if isinstance(value, dict) else {}
     except (ValueError, RecursionError):
         return {}

@@ -6,13 +6,18 @@ object: itself, or its ``predict`` where it cannot be called.
 With what. The container of the example, as the one argument; a tuple as positional arguments; a dict as keyword
 arguments, unless the callable takes one positional argument only, which then gets the dict.
 
+In parts. A generator function yields answers, one after the other: whoever streams gets each when it is made, and
+everybody else the last one, so that each should say all that is known by then.
+
 What it may give. One array, tensor or list of numbers: the output ``output``. A dict: one output a key. A tuple, or
 a list of arrays: ``output_0``, ``output_1``. A frame: one output a column.
 """
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +29,7 @@ from vitrify.core.errors import ModelError, UsageError
 from vitrify.runtimes.session import BaseSession
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from vitrify.core.document import Document
     from vitrify.core.protocols import Allow, Arrays, Example, Files
@@ -54,7 +59,9 @@ class CallableRuntime:
             msg = "a callable cannot be called without a signature"
             raise UsageError(msg, remedy="save it with an example: save(function, name, example=X[:100])")
         style = document.entry.get(STYLE) or _style(model, document.signature)
-        return CallableSession(_target(model), document.signature, style)
+        target = _target(model)
+        kind = StreamingSession if _is_generator(target) else CallableSession
+        return kind(target, document.signature, style)
 
     def entry(self, model: Any, example: Example) -> dict[str, Any]:
         """Return how it is called."""
@@ -77,15 +84,42 @@ class CallableSession(BaseSession):
         self._style = style
 
     def _run(self, inputs: Arrays) -> Arrays:
+        return _arrays(self._called(inputs))
+
+    def _called(self, inputs: Arrays) -> Any:
         native = containers.from_arrays(inputs, self.signature)
         match self._style:
             case "positional":
-                result = self._call(*native)
+                return self._call(*native)
             case "keywords":
-                result = self._call(**native)
+                return self._call(**native)
             case _:
-                result = self._call(native)
-        return {name: _array(value) for name, value in _named(result).items()}
+                return self._call(native)
+
+
+class StreamingSession(CallableSession):
+    """An open generator function."""
+
+    def stream(self, inputs: Arrays) -> Iterator[Arrays]:
+        """Yield each part; see :class:`vitrify.core.protocols.Streams`."""
+        arrays = containers.conform(inputs, self.signature.inputs)
+        with contextlib.closing(self._called(arrays)) as parts:
+            while True:
+                try:
+                    part = _arrays(next(parts))
+                except StopIteration:
+                    return
+                except Exception as error:
+                    msg = f"the model raised {type(error).__name__}: {error}"
+                    raise ModelError(msg) from error
+                yield self._in_order(part)
+
+    def _run(self, inputs: Arrays) -> Arrays:
+        last = deque(self._called(inputs), maxlen=1)
+        if not last:
+            msg = "the model gave no part of an answer"
+            raise ModelError(msg, remedy="yield at least once")
+        return _arrays(last.pop())
 
 
 def _target(model: Any) -> Callable[..., Any]:
@@ -101,6 +135,10 @@ def _target(model: Any) -> Callable[..., Any]:
         return model.predict  # type: ignore[no-any-return]
     msg = f"a {type(model).__qualname__} has neither __call__ nor predict"
     raise ModelError(msg, remedy="save something that takes data and gives predictions")
+
+
+def _is_generator(target: Callable[..., Any]) -> bool:
+    return inspect.isgeneratorfunction(target) or inspect.isgeneratorfunction(getattr(type(target), "__call__", None))  # noqa: B004 (what a call runs)
 
 
 def _style(model: Any, signature: Signature) -> str:
@@ -127,6 +165,10 @@ def _positional_parameters(model: Any) -> int:
     positional = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
     own = 1 if isinstance(model, type) else 0
     return sum(parameter.kind in positional for parameter in parameters) - own
+
+
+def _arrays(result: Any) -> Arrays:
+    return {name: _array(value) for name, value in _named(result).items()}
 
 
 def _named(result: Any) -> dict[str, Any]:

@@ -82,7 +82,22 @@ class EstimatorSession(BaseSession):
         outputs: Arrays = {}
         for name, method in self._called.items():
             outputs.update(_arrays(name, getattr(self._model, method)(native)))
-        return outputs
+        alone = all(len(array) == 1 for array in inputs.values() if array.ndim)
+        declared = {field.name: field for field in self.signature.outputs}
+        return {name: _as_declared(array, declared.get(name), alone=alone) for name, array in outputs.items()}
+
+
+def _as_declared(array: np.ndarray[Any, Any], field: Field | None, *, alone: bool) -> np.ndarray[Any, Any]:
+    """Return an answer as it was when the model was saved, where the rows at hand would show it otherwise.
+
+    The answer to one row is one row, also from an estimator that gives the row's values alone; and text that is
+    missing in every row is still text.
+    """
+    if field is None:
+        return array
+    if alone and array.ndim == len(field.shape) - 1:
+        array = array[np.newaxis]
+    return array.astype(object) if field.dtype == "string" and array.dtype.kind == "f" else array
 
 
 def methods(model: Any) -> dict[str, str]:

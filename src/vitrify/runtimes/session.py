@@ -34,9 +34,19 @@ class BaseSession(ABC):
     @final
     def run(self, inputs: Arrays) -> Arrays:
         """Predict; see :class:`vitrify.core.protocols.Session`."""
-        arrays = containers.conform(inputs, self.signature.inputs)
-        if self.signature.outputs and containers.rows(arrays, self.signature.inputs) == 0:
-            return {field.name: containers.no_rows(field) for field in self.signature.outputs}
+        return self.run_conformed(containers.conform(inputs, self.signature.inputs))
+
+    @final
+    def run_conformed(self, arrays: Arrays) -> Arrays:
+        """Predict from arrays that fit already, as :func:`vitrify.containers.conform` returns them: nobody looks again.
+
+        Raises:
+            ModelError: The model raised.
+        """
+        if containers.rows(arrays, self.signature.inputs) == 0 and self.signature.outputs:
+            nothing = {field.name: containers.no_rows(field) for field in self.signature.outputs}
+            if not any(array.size for array in nothing.values()):  # else an output is not of the batch: only it knows
+                return nothing
         try:
             outputs = self._run(arrays)
         except VitrifyError:
@@ -67,10 +77,12 @@ class BaseSession(ABC):
         fields = self.signature.outputs
         if not fields:
             return outputs
-        if missing := [field.name for field in fields if field.name not in outputs]:
+        try:
+            return {field.name: outputs[field.name] for field in fields}
+        except KeyError:
+            missing = [field.name for field in fields if field.name not in outputs]
             msg = f"the model gave no output {missing} (it gave: {list(outputs)})"
-            raise ModelError(msg)
-        return {field.name: outputs[field.name] for field in fields}
+            raise ModelError(msg) from None
 
 
 def _remedy(error: Exception) -> str:

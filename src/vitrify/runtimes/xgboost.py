@@ -8,6 +8,7 @@ from vitrify import containers
 from vitrify.core.catalog import catalog
 from vitrify.core.errors import UsageError
 from vitrify.runtimes.session import BaseSession
+from vitrify.runtimes.threads import wanted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,16 +66,20 @@ class XGBoostSession(BaseSession):
         self._booster = _booster(model)
         self._missing = getattr(model, "missing", None)
         self._iterations = iterations
+        self._threads = wanted() or None
+        if self._threads:
+            self._booster.set_param({"nthread": self._threads})
 
     def _run(self, inputs: Arrays) -> Arrays:
         from xgboost import DMatrix
 
         data = containers.from_arrays(inputs, self._call)
         if self._call.container == "pandas":
-            matrix = DMatrix(data, missing=self._missing, enable_categorical=True)
+            matrix = DMatrix(data, missing=self._missing, enable_categorical=True, nthread=self._threads)
         else:
             names, types = self._booster.feature_names, self._booster.feature_types
-            matrix = DMatrix(data, missing=self._missing, feature_names=names, feature_types=types)
+            about = {"feature_names": names, "feature_types": types}
+            matrix = DMatrix(data, missing=self._missing, nthread=self._threads, **about)
         return {OUTPUT: self._booster.predict(matrix, iteration_range=(0, self._iterations))}
 
 

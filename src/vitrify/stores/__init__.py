@@ -9,8 +9,8 @@
 >>> ArtifactFiles(store, manifest).map("model.onnx")           # checked, memory-mapped, nothing copied
 
 ``attach`` keeps an attestation beside an artifact and ``attestations`` returns them; ``export`` and ``import_``
-carry an artifact in one file; ``collect`` deletes what nothing leads to; ``fsck`` hashes a whole store again, and
-``rehash`` one artifact.
+carry an artifact in one file, ``push`` and ``pull`` to and from an OCI registry; ``collect`` deletes what nothing
+leads to; ``fsck`` hashes a whole store again, and ``rehash`` one artifact.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from vitrify.stores.files import ArtifactFiles, read_manifest
 from vitrify.stores.fsck import fsck, rehash
 from vitrify.stores.garbage import Collected, collect
 from vitrify.stores.oci_layout import OciLayout, default_root
+from vitrify.stores.oci_registry import pull, push
 from vitrify.stores.referrers import attach, attestations, referrers
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ __all__ = [
     "fsck",
     "import_",
     "open_store",
+    "pull",
+    "push",
     "read_manifest",
     "referrers",
     "rehash",

@@ -14,6 +14,7 @@ import msgspec
 from vitrify.core.digest import Digest
 from vitrify.core.errors import MalformedError, ReferenceNotFoundError, UsageError
 from vitrify.core.manifest import FILEPATH
+from vitrify.core.nesting import shallow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -43,7 +44,7 @@ def references(document: bytes, *, where: str) -> References:
         MalformedError: It is no JSON object.
     """
     try:
-        raw = msgspec.json.decode(document)
+        raw = msgspec.json.decode(shallow(document))
     except (msgspec.DecodeError, RecursionError) as error:
         msg = f"{where}: not valid JSON ({error})"
         raise MalformedError(msg) from error
@@ -57,6 +58,26 @@ def references(document: bytes, *, where: str) -> References:
         if digest not in content or label.startswith(_FILE):
             content[digest] = label
     return References(content, manifests, subject)
+
+
+def sizes(document: bytes, *, where: str) -> dict[Digest, int]:
+    """Return how many bytes everything has that a manifest or an index leads to, as it says itself.
+
+    Raises:
+        MalformedError: It is no JSON, or says of one content that it has several sizes, or none.
+    """
+    try:
+        raw = msgspec.json.decode(shallow(document))
+    except (msgspec.DecodeError, RecursionError) as error:
+        msg = f"{where}: not valid JSON ({error})"
+        raise MalformedError(msg) from error
+    found: dict[Digest, int] = {}
+    for digest, item in _objects(raw):
+        size = item.get("size")
+        if not isinstance(size, int) or size < 0 or found.setdefault(digest, size) != size:
+            msg = f"{where}: the size of {digest} is {str(size)[:40]}, or not always the same"
+            raise MalformedError(msg)
+    return found
 
 
 def closure(load: Callable[[Digest], bytes], root: Digest) -> dict[Digest, str]:
@@ -106,6 +127,11 @@ def with_referrers(
 
 def _descriptors(value: Any) -> Iterator[tuple[Digest, str]]:
     """Yield every digest of an object anywhere in a JSON value, with the path or the type of its file."""
+    return ((digest, _label(item)) for digest, item in _objects(value))
+
+
+def _objects(value: Any) -> Iterator[tuple[Digest, dict[str, Any]]]:
+    """Yield every object with a digest anywhere in a JSON value."""
     waiting = [value]
     while waiting:
         item = waiting.pop()
@@ -114,7 +140,7 @@ def _descriptors(value: Any) -> Iterator[tuple[Digest, str]]:
         elif isinstance(item, dict):
             waiting.extend(item.values())
             if digest := _digest(item.get("digest")):
-                yield digest, _label(item)
+                yield digest, item
 
 
 def _digest(text: object) -> Digest | None:

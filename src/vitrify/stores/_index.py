@@ -102,7 +102,8 @@ class IndexFile:
         if marker.is_file() and lock.is_file():
             return
         with storing(f"make the store {self.root}"):
-            if not marker.is_file() and self.root.is_dir() and (strange := _strangers(self.root)):
+            # The marker is looked for last: what others make meanwhile, they make after it.
+            if self.root.is_dir() and (strange := _strangers(self.root)) and not marker.is_file():
                 msg = f"{self.root} is no model store: it has no oci-layout file, but holds {', '.join(strange)}"
                 raise UsageError(msg, remedy="name an empty directory, or one that does not exist yet")
             for part in ("blobs/sha256", PRIVATE):

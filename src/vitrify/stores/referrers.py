@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vitrify.core.attestation import ATTESTATION_TYPE, Attestation
+from vitrify.core.attestation import ATTESTATION_TYPE
 from vitrify.core.digest import Digest
+from vitrify.core.envelope import ENVELOPE_TYPE, read_statement
 from vitrify.core.errors import UsageError
 from vitrify.core.manifest import EMPTY_TYPE, INDEX_TYPE, MANIFEST_TYPE, MODEL_TYPE, SUBJECT, Descriptor, Manifest
 from vitrify.core.wire import MAX_DOCUMENT_BYTES
@@ -24,23 +25,27 @@ PREDICATE_TYPE = "in-toto.io/predicate-type"
 """Annotation with a statement's predicate type, as other tools write it."""
 
 _EMPTY = b"{}"
+_LAYERS = (ATTESTATION_TYPE, ENVELOPE_TYPE)
 
 
 def attach(store: Store, subject: Digest | Descriptor, statement: bytes) -> Digest:
-    """Keep an in-toto statement beside the manifest that it is about; attaching it twice changes nothing.
+    """Keep an in-toto statement, or a DSSE envelope around one, beside the manifest that it is about.
+
+    Attaching it twice changes nothing. Signatures are kept as they are: whoever reads them verifies them.
 
     Returns:
         The digest of the attestation's own manifest.
 
     Raises:
         ReferenceNotFoundError: The store does not have the subject.
-        MalformedError: The bytes are no in-toto statement.
+        MalformedError: The bytes are no in-toto statement and no envelope around one.
         UsageError: The statement is about something else.
         StoreError: The store could not do it.
     """
     about = subject.content if isinstance(subject, Descriptor) else subject
-    attestation = Attestation.from_json(statement, where="attestation")
-    if about.hex not in {named.digest.get(about.algorithm) for named in attestation.subject}:
+    attestation, envelope = read_statement(statement, where="attestation")
+    kind = ENVELOPE_TYPE if envelope else ATTESTATION_TYPE
+    if not attestation.is_about(about):
         msg = f"the statement is not about {about} (it is about: {[named.digest for named in attestation.subject]})"
         raise UsageError(msg)
     document = read_document(store, about)
@@ -48,7 +53,7 @@ def attach(store: Store, subject: Digest | Descriptor, statement: bytes) -> Dige
     target = Descriptor(media_type=INDEX_TYPE if is_index else MANIFEST_TYPE, digest=str(about), size=len(document))
 
     def build(files: tuple[Descriptor, ...]) -> tuple[Manifest, bytes]:
-        layer = files[0].replace(media_type=ATTESTATION_TYPE, annotations={PREDICATE_TYPE: attestation.predicate_type})
+        layer = files[0].replace(media_type=kind, annotations={PREDICATE_TYPE: attestation.predicate_type})
         empty = Descriptor(media_type=EMPTY_TYPE, digest=str(Digest.of(_EMPTY)), size=len(_EMPTY))
         manifest = Manifest(
             schema_version=2,
@@ -77,13 +82,15 @@ def referrers(store: OciLayout, subject: Digest) -> tuple[Descriptor, ...]:
 
 
 def attestations(store: OciLayout, subject: Digest) -> tuple[bytes, ...]:
-    """Return the in-toto statements that were attached to a digest, oldest first, each checked.
+    """Return the in-toto statements and the envelopes around such that were attached to a digest, oldest first.
+
+    Each has the bytes that its digest promises; no signature was verified.
 
     Raises:
         CorruptError: A statement or its manifest is damaged.
     """
     manifests = (read_manifest(store, entry.content) for entry in referrers(store, subject))
-    layers = [layer for manifest in manifests for layer in manifest.layers if layer.media_type == ATTESTATION_TYPE]
+    layers = [layer for manifest in manifests for layer in manifest.layers if layer.media_type in _LAYERS]
     return tuple(read_document(store, layer.content, limit=MAX_DOCUMENT_BYTES) for layer in layers)
 
 

@@ -297,7 +297,11 @@ def test_a_candidate_that_refuses_what_the_source_accepts_is_found(table, compar
     assert any("refuses" in finding.message and "no NaN" in finding.message for finding in report.findings)
 
 
-def test_a_candidate_that_accepts_what_the_source_refuses_is_noted_and_passes(table, session, numbers):
+def test_a_candidate_is_not_asked_what_the_source_refuses_and_the_report_counts_it(table, session, numbers):
+    def brittle(a):
+        assert not np.isnan(a["x"]).any(), "a native engine would be gone"
+        return {"y": a["x"] * 2}
+
     def strict(a):
         if np.isnan(a["x"]).any():
             raise ModelError("no NaN, please")
@@ -305,11 +309,11 @@ def test_a_candidate_that_accepts_what_the_source_refuses_is_noted_and_passes(ta
 
     signature = table(x="float64")
     report = compare_sessions(
-        session(signature, lambda a: {"y": a["x"] * 2}), session(signature, strict), {"x": numbers[:, 0]}, row_count=500
+        session(signature, brittle), session(signature, strict), {"x": numbers[:, 0]}, row_count=500
     )
     assert report.verdict == "clean"
     counts = report.details["probes"]["missing: NaN"]
-    assert counts["refused"] == counts["rows"] == counts["refused_by_source_only"]
+    assert counts["refused"] == counts["rows"] > 0
 
 
 def test_a_source_that_throws_dice_cannot_be_proven(table, session, numbers):
@@ -347,3 +351,21 @@ def test_without_samples_nothing_is_called_clean(table, session):
         report = compare_sessions(echo, echo, samples)
         assert report.verdict == "not checked"
         assert report.findings[0].remedy
+
+
+def test_a_source_whose_rows_are_as_wide_as_the_batch_is_found_and_breaks_nothing(matrix, session, numbers):
+    source = session(matrix(3), lambda a: {"y": a["X"] @ a["X"].T})
+    report = compare_sessions(source, source, {"X": numbers}, row_count=300)
+    assert report.verdict == "found"
+    assert "depends on the other rows" in str(report)
+
+
+def test_a_row_that_is_wider_for_some_values_only_is_found(matrix, session, numbers):
+    def wider(a):
+        x = a["X"]
+        return {"y": np.hstack([x, x]) if np.abs(x).max() > 1e6 else x}
+
+    source = session(matrix(3), wider)
+    report = compare_sessions(source, source, {"X": numbers}, row_count=300)
+    assert report.verdict == "found"
+    assert "depends on the other rows" in str(report)

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from vitrify.checks.parity.judge import Judge
 from vitrify.checks.parity.tolerance import Bound
+from vitrify.core.signature import Field, Signature
 
 
 def judge(source, precision="float64", rtol=1e-9, atol=0.0, name="y"):
@@ -46,15 +48,95 @@ def test_overflow_is_forgiven_where_squares_leave_the_range_and_only_infinities_
     assert ruling.failed.tolist() == [False, True, True]
 
 
+SCORES = np.array([[0.5 + 1e-12, 0.5 - 1e-12, 0.0], [0.6, 0.4, 0.0], [0.3, 0.35, 0.35], [0.2, 0.2, 0.6]])
+
+
+def answered(table, session, label, **scores):
+    """Return a source that answers its rows by their numbers, and those numbers."""
+
+    def answers(x):
+        at = np.rint(x["a"]).astype(int)
+        return {"label": label(x["a"], at) if callable(label) else label[at]} | {k: v[at] for k, v in scores.items()}
+
+    return session(table(a="float64"), answers), {"a": np.arange(1.0 * len(next(iter(scores.values()))))}
+
+
+def flips(table, session, given, scores, *, label=None):
+    """Return the ruling on labels that a candidate gives with scores of its own, where the source has SCORES."""
+    source, inputs = answered(table, session, label or SCORES.argmax(1), p=SCORES)
+    got = {"label": np.array(given), "p": scores}
+    return judge(source, atol=1e-9, name="p").rule(inputs, got, source.run(inputs))
+
+
 def test_a_flip_is_a_tie_only_where_the_best_two_scores_are_within_their_tolerance(table, session):
-    scores = np.array([[0.5 + 1e-12, 0.5 - 1e-12, 0.0], [0.6, 0.4, 0.0], [0.3, 0.35, 0.35]])
-    source = session(table(a="float64"), lambda x: {"label": scores.argmax(1)[: len(x["a"])], "p": scores})
-    inputs = {"a": np.zeros(3)}
-    got = {"label": np.array([1, 1, 2]), "p": scores}
-    rulings = judge(source, atol=1e-9, name="p").rule(inputs, got, source.run(inputs))
-    assert rulings["label"].ties.tolist() == [True, False, True]
-    assert rulings["label"].failed.tolist() == [False, True, False]
+    rulings = flips(table, session, [1, 1, 2, 2], SCORES + 1e-13)
+    assert rulings["label"].ties.tolist() == [True, False, True, False]
+    assert rulings["label"].failed.tolist() == [False, True, False, False]
     assert not rulings["p"].failed.any()
+
+
+def test_a_tie_between_two_labels_excuses_no_third(table, session):
+    rulings = flips(table, session, [2, 0, 0, 2], SCORES + 1e-13)
+    assert rulings["label"].failed.tolist() == [True, False, True, False]
+
+
+def test_the_same_scores_and_another_label_are_another_rule(table, session):
+    assert flips(table, session, [1, 0, 2, 2], SCORES)["label"].failed.tolist() == [True, False, True, False]
+
+
+def test_the_same_scores_excuse_a_label_that_rounding_turns(table, session):
+    def label(a, at):
+        return np.where(a > at, 1, SCORES.argmax(1)[at])
+
+    rulings = flips(table, session, [1, 1, 1, 2], SCORES, label=label)
+    assert rulings["label"].ties.tolist() == [True, False, False, False]
+
+
+def test_scores_that_decide_nothing_excuse_no_flip(table, session):
+    """A table's number that is zero says nothing about whole numbers in another column."""
+    numbers = np.array([[0.0], [2.0], [-3.0], [0.5], [-1.0], [4.0]])
+    codes = np.array([7, 8, 8, 9, 7, 9])
+    source, inputs = answered(table, session, codes, n=numbers)
+    got = {"n": numbers + 1e-13, "label": np.array([8, 8, 8, 8, 7, 9])}
+    rulings = judge(source, atol=1e-9, name="n").rule(inputs, got, source.run(inputs))
+    assert rulings["label"].failed.tolist() == [True, False, False, True, False, False]
+
+
+@pytest.mark.parametrize("turn", [0.0, 0.5])
+def test_a_single_score_ties_at_the_turn_that_the_answers_show(table, session, turn):
+    score = turn + np.array([1e-12, 0.3, -0.3, 0.5 - 2 * turn])
+    source, inputs = answered(table, session, (score > turn).astype(np.int64), s=score[:, None])
+    got = {"label": 1 - (score > turn), "s": score[:, None] - 1e-13}
+    ruling = judge(source, atol=1e-9, name="s").rule(inputs, got, source.run(inputs))["label"]
+    assert ruling.ties.tolist() == [True, False, False, False]
+
+
+def test_each_column_of_labels_needs_its_own_excuse(table, session):
+    scores = np.array([[0.5 + 1e-12, 0.9], [0.1, 0.2], [0.8, 0.7], [0.3, 0.6]])
+    source, inputs = answered(table, session, (scores > 0.5).astype(np.int64), p=scores)
+    for wrong, ties in ([0, 1], True), ([1, 0], False), ([0, 0], False):
+        given = (scores > 0.5).astype(np.int64)
+        given[0] = wrong
+        got = {"label": given, "p": scores - 1e-13}
+        ruling = judge(source, atol=1e-9, name="p").rule(inputs, got, source.run(inputs))["label"]
+        assert ruling.ties[0] == ties
+        assert ruling.failed[0] != ties
+
+
+def test_an_output_in_float32_excuses_none_in_float64(table, session):
+    def answers(x):
+        return {"narrow": x["a"].astype(np.float32), "wide": x["a"] * np.pi}
+
+    source = session(table(a="float64"), answers)
+    bounds = {
+        name: Bound(kind, "test", 1e-9, np.zeros(1)) for name, kind in (("narrow", "float32"), ("wide", "float64"))
+    }
+    inputs = {"a": np.array([1.1, 3.3, 1e30])}
+    right = source.run(inputs)
+    got = {"narrow": right["narrow"], "wide": right["wide"].astype(np.float32).astype(np.float64)}
+    got["wide"][2] = np.inf
+    ruling = Judge(source, bounds, rowwise=True, seed=0).rule(inputs, got, right)["wide"]
+    assert ruling.failed.tolist() == [True, True, True]
 
 
 def test_a_flip_without_scores_is_a_flip(table, session):
@@ -89,3 +171,18 @@ def test_an_answer_for_what_is_missing_has_to_be_given(table, session):
     source = session(table(a="float64"), lambda x: {"y": np.nan_to_num(x["a"])})
     inputs = {"a": np.array([np.nan])}
     assert judge(source).rule(inputs, {"y": np.array([7.0])}, source.run(inputs))["y"].failed.tolist() == [True]
+
+
+@pytest.mark.parametrize(
+    ("shape", "nullable", "forgiven"), [((1, 2, 2), False, True), ((1, 2, 2), True, False), ((4,), False, False)]
+)
+def test_the_nan_of_a_picture_is_no_missing_value_that_of_a_table_is(shape, nullable, forgiven, session):
+    field = Field(name="x", dtype="float64", shape=("batch", *shape), nullable=nullable)
+    source = session(Signature(inputs=(field,)), lambda x: {"y": np.nanmax(x["x"].reshape(len(x["x"]), -1), axis=1)})
+    x = np.arange(8.0).reshape(2, *shape)
+    x[0].flat[1] = np.nan
+    ruling = judge(source).rule({"x": x}, {"y": np.array([np.nan, 7.0])}, source.run({"x": x}))["y"]
+    assert ruling.unanswered.tolist() == [forgiven, False]
+    assert ruling.failed.tolist() == [not forgiven, False]
+    wrong = judge(source).rule({"x": x}, {"y": np.array([3.0, 8.0])}, source.run({"x": x}))["y"]
+    assert wrong.failed.tolist() == [False, True]

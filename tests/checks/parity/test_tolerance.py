@@ -50,6 +50,21 @@ def test_missing_and_infinite_values_do_not_count_in_the_size():
     assert Tolerance().bound(values, values, columns=True).atol == pytest.approx([1e-9 * 2.5])
 
 
+def test_an_outlier_does_not_widen_the_tolerance_of_the_usual_rows():
+    usual = np.linspace(1.0, 2.0, 99)[:, None]
+    alone = Tolerance().bound(usual, usual, columns=True)
+    values = np.concatenate([usual, [[1e12]]])
+    bound = Tolerance().bound(values, values, columns=True)
+    assert bound.atol <= 2 * alone.atol
+    assert bound.allowed(values[-1:]).item() >= 1e3
+
+
+def test_a_column_that_is_mostly_zero_is_as_large_as_what_it_holds():
+    values = np.zeros((100, 1))
+    values[:5] = 3.0
+    assert Tolerance().bound(values, values, columns=True).atol == pytest.approx([1e-9 * 3 * 0.05**0.5])
+
+
 def test_enormous_values_do_not_overflow_the_size():
     values = np.full((3, 1), 1e300)
     assert Tolerance().bound(values, values, columns=True).atol == pytest.approx([1e291])
@@ -81,3 +96,10 @@ def test_a_row_beyond_the_typical_size_is_held_to_its_largest_element():
     np.testing.assert_allclose(beyond, [2e-3, 1e-1])
     fixed = Tolerance(rtol=1e-9, atol=1e-9).bound(samples, None, columns=True)
     np.testing.assert_allclose(fixed.allowed(np.array([[1e6, 0.0]])), [[1e-3 + 1e-9, 1e-9]])
+
+
+def test_a_column_that_is_zero_in_all_samples_takes_the_smallest_size_of_the_others():
+    expected = np.array([[0.0, 2.0, 300.0], [0.0, 2.0, 300.0]], np.float32)
+    bound = Tolerance().bound(expected, expected, columns=True)
+    assert bound.atol.tolist() == pytest.approx([2e-5, 2e-5, 3e-3], rel=1e-4)
+    assert Tolerance().bound(np.zeros((3, 2), np.float32), None, columns=True).atol.tolist() == [0.0, 0.0]

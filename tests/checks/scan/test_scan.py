@@ -100,3 +100,15 @@ def test_what_the_user_allows_is_taken_on_an_artifact_too():
     assert report.verdict == "found"
     names = [finding.subject for finding in report.findings]
     assert Scan().run(Subject(files, document("pickle"), {}, Allow.of(names)), None).verdict == "clean"
+
+
+def test_a_folder_format_in_an_artifact_is_seen_without_our_own_files_beside_it():
+    import torch
+
+    import vitrify
+    from vitrify.checks.scan import Scan
+
+    source = vitrify.save(torch.nn.Linear(2, 1).eval(), "net", example=torch.ones(4, 2))
+    report = Scan().run(vitrify.convert(source, "openvino").subject(), None)
+    assert report.passed, report
+    assert report.details["formats"]["openvino"] == 1

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pandas as pd
 import pytest
 
 from vitrify import containers
+from vitrify.checks.parity import compare_sessions
 from vitrify.core.catalog import catalog
 from vitrify.core.document import SCHEMA, Document
 from vitrify.core.plan import Step
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from vitrify.core.protocols import Written
+
+
+PROVEN_ROWS = 600
+"""Rows that a proof compares, about."""
 
 
 @dataclass
@@ -91,6 +97,18 @@ class Pair:
         return worst
 
 
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch):
+    """Let ONNX Runtime use one thread: several split the trees of an ensemble, and add in another order."""
+
+    class OneThread(ort.SessionOptions):
+        def __init__(self):
+            super().__init__()
+            self.intra_op_num_threads = 1
+
+    monkeypatch.setattr("vitrify.runtimes.onnxruntime.ort.SessionOptions", OneThread)
+
+
 @pytest.fixture
 def subject():
     """Return a function that makes a subject from a live model and an example."""
@@ -124,6 +142,20 @@ def convert(subject):
         document = Document.from_json(document.to_json(), where="as a store keeps it")
         native = catalog().for_object("runtime", model).load().wrap(model, source.document)
         return Pair(written, proto, native, OnnxRuntime().wrap(proto, document), document)
+
+    return run
+
+
+@pytest.fixture
+def proven(convert):
+    """Return a function that converts a live model and lets parity try to break what came out."""
+
+    def run(model: Any, example: Any, **options: Any) -> Pair:
+        pair = convert(model, example, **options)
+        samples = containers.to_arrays(example, pair.document.signature)
+        report = compare_sessions(pair.graph, pair.source, samples, row_count=PROVEN_ROWS, model=model)
+        assert report.passed, str(report)
+        return pair
 
     return run
 

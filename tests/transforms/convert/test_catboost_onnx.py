@@ -6,6 +6,8 @@ import catboost as cb
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -34,6 +36,8 @@ REGRESSORS = {
     "quantile": {"loss_function": "Quantile:alpha=0.3"},
     "poisson": {"loss_function": "Poisson"},
     "tweedie": {"loss_function": "Tweedie:variance_power=1.5"},
+    "uncertainty": {"loss_function": "RMSEWithUncertainty"},
+    "several quantiles": {"loss_function": "MultiQuantile:alpha=0.1,0.9"},
     "several targets": {"loss_function": "MultiRMSE"},
     "depthwise": {"grow_policy": "Depthwise"},
     "lossguide": {"grow_policy": "Lossguide", "max_leaves": 6},
@@ -71,6 +75,13 @@ def test_a_classifier_gives_the_same_labels_and_probabilities(name, *, classes, 
     convert(model, x).agree(probes(x, borders(model)), ulps=16, atol=1e-15)
 
 
+@pytest.mark.parametrize("loss", ["MultiLogloss", "MultiCrossEntropy"])
+def test_several_labels_are_each_decided_alone(loss, x, target, convert, probes):
+    y = np.stack([target > 7, target > 8, x[:, 1] > 0], axis=1).astype(int if loss == "MultiLogloss" else float)
+    model = cb.CatBoostClassifier(**QUIET, loss_function=loss).fit(x, y)
+    convert(model, x).agree(probes(x, borders(model)), ulps=16, atol=1e-15)
+
+
 @pytest.mark.parametrize("labels", [[False, True], [3, 7], ["no", "yes"], [0.5, 1.5]])
 def test_labels_come_back_in_their_own_type(labels, x, target, convert):
     model = cb.CatBoostClassifier(**QUIET).fit(x, np.array(labels)[(target > 7).astype(int)])
@@ -105,8 +116,93 @@ def test_behind_a_scaler_no_row_takes_another_branch(x, target, convert, probes)
     convert(model, x).agree(probes(x), ulps=16, atol=1e-15)
 
 
-def test_categories_are_refused_with_a_remedy(target, problems, rng):
+def table_of_categories(rng, *, numbers=True):
+    table = pd.DataFrame(
+        {
+            "c": pd.Categorical(rng.choice(["red", "green", "blue", "ünïcode", ""], ROWS)),
+            "d": pd.Categorical(rng.choice([3, -7, 11, 2**40], ROWS)),
+            "e": pd.Categorical(rng.choice(list("abcdefghij"), ROWS)),
+        }
+    )
+    score = (table["c"] == "blue") * 3.0 + (table["d"] == 11) * 2 + table["e"].isin(list("aeg")) * 1.5
+    if numbers:
+        table.insert(1, "n", np.where(rng.random(ROWS) < 0.1, np.nan, rng.normal(size=ROWS)))
+        score = score + table["n"].fillna(0)
+    return table, score
+
+
+CATEGORICAL = {
+    "one-hot": {"one_hot_max_size": 20},
+    "statistics": {"one_hot_max_size": 1, "max_ctr_complexity": 1},
+    "combinations": {"one_hot_max_size": 4, "max_ctr_complexity": 4, "iterations": 40},
+    "depthwise": {"grow_policy": "Depthwise"},
+    "buckets": {"simple_ctr": ["Buckets", "Counter"], "one_hot_max_size": 1},
+    "means": {"simple_ctr": ["BinarizedTargetMeanValue"], "one_hot_max_size": 1},
+}
+
+
+@pytest.mark.parametrize("numbers", [True, False])
+@pytest.mark.parametrize("name", CATEGORICAL)
+def test_categories_become_the_statistics_that_catboost_keeps(name, *, numbers, convert, rng):
+    table, score = table_of_categories(rng, numbers=numbers)
+    model = cb.CatBoostRegressor(**{**QUIET, **CATEGORICAL[name]}, cat_features=["c", "d", "e"]).fit(table, score)
+    pair = convert(model, table)
+    unseen = table.assign(c=pd.Categorical(["zzz"] * ROWS), e=pd.Categorical(["zzz", "a"] * (ROWS // 2)))
+    pair.agree(pd.concat([table, unseen]).astype({"c": "category", "e": "category"}), ulps=8, atol=1e-14)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_categories_of_a_classifier(classes, convert, rng):
+    table, score = table_of_categories(rng)
+    y = np.digitize(score, np.quantile(score, np.arange(1, classes) / classes))
+    settings = {**QUIET, "one_hot_max_size": 1, "iterations": 30}
+    model = cb.CatBoostClassifier(**settings, cat_features=["c", "d", "e"]).fit(table, y)
+    convert(model, table).agree(table, ulps=16, atol=1e-15)
+
+
+def test_categories_that_nobody_names_are_refused_with_a_remedy(target, problems, rng):
     table = pd.DataFrame({"c": np.array(["a", "b"])[rng.integers(0, 2, ROWS)], "n": rng.normal(size=ROWS)})
-    (finding,) = problems(cb.CatBoostRegressor(**QUIET, cat_features=["c"]).fit(table, target), table)
-    assert "categorical" in finding.message
-    assert "encode" in finding.remedy
+    model = cb.CatBoostRegressor(**QUIET, cat_features=["c"]).fit(table, (table["c"] == "a") * 1.0)
+    (finding,) = problems(model, table)
+    assert "does not name" in finding.message
+    assert "category" in finding.remedy
+    fewer = table[table["c"] == "a"].astype({"c": "category"})
+    (finding,) = problems(model, fewer)
+    assert "does not name" in finding.message
+
+
+def test_text_is_refused_with_a_remedy(problems, rng):
+    words = np.array(["red wine", "green tea", "blue sky"])
+    table = pd.DataFrame({"t": words[rng.integers(0, 3, ROWS)], "n": rng.normal(size=ROWS)})
+    model = cb.CatBoostClassifier(**QUIET, text_features=["t"]).fit(table, (table["t"] == "blue sky").astype(int))
+    (finding,) = problems(model, table)
+    assert "text features" in finding.message
+    assert finding.remedy
+
+
+LOSSES = {"RMSE": "real", "Poisson": "positive", "MultiQuantile:alpha=0.2,0.7": "real", "RMSEWithUncertainty": "real"}
+
+
+@given(
+    seed=st.integers(0, 2**16),
+    loss=st.sampled_from(sorted(LOSSES)),
+    grow=st.sampled_from(["SymmetricTree", "Depthwise", "Lossguide"]),
+    nan_mode=st.sampled_from(["Min", "Max"]),
+    one_hot=st.sampled_from([1, 4, 20]),
+)
+@settings(max_examples=20)
+def test_any_regressor_on_any_data(convert, *, seed, loss, grow, nan_mode, one_hot):
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "n": np.where(rng.random(80) < 0.2, np.nan, rng.normal(size=80)),
+            "c": pd.Categorical(rng.choice(list("abcdef"), 80)),
+            "m": rng.integers(0, 2**40, 80),
+            "d": pd.Categorical(rng.integers(-3, 3, 80)),
+        }
+    )
+    score = table["n"].fillna(2) + (table["c"] == "b") * 3 + (table["d"] == 0) * rng.normal()
+    settings_ = {**QUIET, "loss_function": loss, "grow_policy": grow, "nan_mode": nan_mode, "random_seed": seed}
+    model = cb.CatBoostRegressor(**settings_, one_hot_max_size=one_hot, cat_features=["c", "d"])
+    model.fit(table, np.abs(score) if LOSSES[loss] == "positive" else score)
+    convert(model, table).agree(table, ulps=16, atol=1e-13)

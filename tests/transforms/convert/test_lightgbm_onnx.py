@@ -6,6 +6,8 @@ import lightgbm as lgb
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -153,8 +155,79 @@ def test_behind_a_scaler_no_row_takes_another_branch(x, target, convert, probes)
     convert(model, x).agree(probes(x), ulps=8)
 
 
-def test_linear_leaves_are_refused(x, target, problems):
-    model = lgb.LGBMRegressor(**QUIET, linear_tree=True).fit(x, target)
+LINEAR = {
+    "plain": {},
+    "random forest": {"boosting_type": "rf", "bagging_freq": 1, "bagging_fraction": 0.7},
+    "dart": {"boosting_type": "dart", "drop_rate": 0.5},
+    "poisson": {"objective": "poisson"},
+    "many trees": {"n_estimators": 300, "num_leaves": 4},
+    "stumps": {"num_leaves": 2, "n_estimators": 1},
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_linear_models_in_the_leaves_are_added_in_order(name, *, x, target, convert, probes, rng):
+    holes = np.where(rng.random(x.shape) < 0.1, np.nan, x)
+    model = lgb.LGBMRegressor(**{**QUIET, **LINEAR[name]}, linear_tree=True).fit(holes, np.abs(target))
+    rows = probes(holes, thresholds(model.booster_), missing=True)
+    rows = rows if name != "poisson" else rows[np.abs(rows).max(axis=1) < 1e3]
+    convert(model, holes).agree(np.concatenate([rows, np.full((1, 4), 1e-36)]), ulps=4 if name == "poisson" else 0)
+
+
+def test_linear_models_in_the_leaves_of_several_classes(x, target, convert, probes):
+    model = lgb.LGBMClassifier(**QUIET, linear_tree=True).fit(x, np.digitize(target, [6, 8]))
+    convert(model, x).agree(probes(x, missing=True), ulps=8, atol=1e-300)
+
+
+@pytest.mark.parametrize("parameter", ["pred_early_stop"])
+def test_a_prediction_that_stops_early_is_refused(parameter, x, target, problems):
+    model = lgb.LGBMClassifier(**QUIET, **{parameter: True}).fit(x, target > 7)
     (finding,) = problems(model, x)
-    assert "linear" in finding.message
+    assert parameter in finding.message
     assert finding.remedy
+
+
+OBJECTIVES = {
+    "regression": "real",
+    "quantile": "real",
+    "mape": "real",
+    "poisson": "positive",
+    "binary": "binary",
+    "cross_entropy": "binary",
+    "cross_entropy_lambda": "binary",
+    "multiclass": "classes",
+    "multiclassova": "classes",
+}
+
+
+@given(
+    seed=st.integers(0, 2**16),
+    objective=st.sampled_from(sorted(OBJECTIVES)),
+    boosting=st.sampled_from(["gbdt", "dart", "rf"]),
+    missing=st.sampled_from(["none", "nan", "zero", "off"]),
+    linear=st.booleans(),
+    categorical=st.booleans(),
+)
+@settings(max_examples=25)
+def test_any_booster_on_any_data(convert, *, seed, objective, boosting, missing, linear, categorical):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(80, 3)) * [1, 1e4, 1e-4]
+    if categorical:
+        x[:, 1] = rng.integers(0, 40, 80)
+    x[rng.random(x.shape) < 0.2] = {"none": 1.0, "nan": np.nan, "zero": 0.0, "off": np.nan}[missing]
+    real = np.nan_to_num(x[:, 0]) + np.nan_to_num(x[:, 1]) % 7
+    y = {
+        "real": real,
+        "positive": np.abs(real),
+        "binary": (real > np.median(real)).astype(float),
+        "classes": np.digitize(real, np.quantile(real, [0.3, 0.6])),
+    }[OBJECTIVES[objective]]
+    parameters = {"objective": objective, "boosting": boosting, "verbose": -1, "num_threads": 1, "seed": seed}
+    parameters |= {"min_data_in_leaf": 3, "num_leaves": 5, "bagging_freq": 1, "bagging_fraction": 0.8}
+    parameters |= {"zero_as_missing": missing == "zero", "use_missing": missing != "off"}
+    parameters |= {"min_data_per_group": 1, "cat_smooth": 0}
+    parameters |= {"linear_tree": linear and objective != "mape" and missing != "zero"}
+    parameters |= {"num_class": 3} if objective.startswith("multi") else {}
+    booster = lgb.train(parameters, lgb.Dataset(x, y, categorical_feature=[1] if categorical else []), 4)
+    odd = np.array([[0.0, -1.0, 0.0], [np.nan] * 3, [1e-36, 1e9, -1e-36], [0.5, 3.7, 0.5], [0, -0.5, 0]])
+    convert(booster, x).agree(np.concatenate([x, odd]), ulps=16, atol=1e-300)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vitrify.transforms.convert._graph import Graph
-from vitrify.transforms.convert._model import OPSET, to_model
-from vitrify.transforms.convert._trees import Mode, Tree, add_in_order
+from vitrify.transforms.convert._building.graph import Graph
+from vitrify.transforms.convert._building.model import OPSET, to_model
+from vitrify.transforms.convert._trees.ensemble import Mode, Tree, add_in_order
 
 COLUMNS = 3
 NUMERIC = (Mode.LESS_OR_EQUAL, Mode.LESS, Mode.GREATER)

@@ -17,12 +17,13 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from vitrify.checks.parity.compare import ROWS, compare_sessions
+from vitrify.checks.parity.generated import generated
 from vitrify.checks.parity.tolerance import Tolerance
 from vitrify.core.catalog import catalog
 from vitrify.core.errors import UsageError, VitrifyError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from vitrify.core.protocols import Session, Subject
     from vitrify.core.report import Report
@@ -37,7 +38,14 @@ class Parity:
     """The check that gates every step from one model to another."""
 
     def __init__(
-        self, tolerance: Tolerance | None = None, rows: int = ROWS, *, without: Collection[str] = (), seed: int = 0
+        self,
+        tolerance: Tolerance | None = None,
+        rows: int = ROWS,
+        *,
+        without: Collection[str] = (),
+        state: Mapping[str, str] | None = None,
+        stochastic: bool = False,
+        seed: int = 0,
     ) -> None:
         """Keep what counts as the same and how many rows to compare.
 
@@ -45,6 +53,9 @@ class Parity:
             tolerance: By default chosen from the precision that takes part.
             rows: Rows compared in all, about.
             without: Names of probes that mean nothing to this model, as the report names them; it says so.
+            state: For a model with a memory that goes in and out: input to the output whose last value it takes.
+                Several calls in a row are then compared, too; so are those of a session that can ``reset``.
+            stochastic: Compare distributions instead of values: the model draws at random.
             seed: The same seed makes the same probes.
 
         Raises:
@@ -54,6 +65,7 @@ class Parity:
             msg = f"rows={rows}: nothing would be compared (expected 1 or more)"
             raise UsageError(msg)
         self.tolerance, self.rows, self.without, self.seed = tolerance, rows, frozenset(without), seed
+        self.state, self.stochastic = dict(state or {}), stochastic
 
     def run(self, subject: Subject, reference: Subject | None) -> Report:
         """Compare ``subject`` with the ``reference`` that it was made from, over the golden inputs and probes.
@@ -64,9 +76,11 @@ class Parity:
         if reference is None:
             msg = "parity compares two models: the reference that this one was made from is missing"
             raise UsageError(msg)
-        samples = reference.golden or subject.golden
+        samples, made = reference.golden or subject.golden, False
+        if not samples and reference.document.signature is not None:
+            samples, made = generated(reference.document.signature, seed=self.seed), True
         with closing(open_session(reference)) as source, closing(open_session(subject)) as candidate:
-            return compare_sessions(
+            report = compare_sessions(
                 candidate,
                 source,
                 samples,
@@ -74,8 +88,11 @@ class Parity:
                 row_count=self.rows,
                 model=_model(reference),
                 without=self.without,
+                state=self.state,
+                stochastic=self.stochastic,
                 seed=self.seed,
             )
+        return report.replace(details={**report.details, "samples": "generated"}) if made and samples else report
 
 
 def open_session(subject: Subject, runtime: str | None = None) -> Session:

@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vitrify.checks.parity import causes, form, rounding, rows
+from vitrify.checks.parity import causes, distribution, form, nested, rounding, rows, steps
 from vitrify.checks.parity.asking import Answer, ask, per_row
 from vitrify.checks.parity.judge import Judge
 from vitrify.checks.parity.measure import differ, errors
 from vitrify.checks.parity.probes import Probe, call_probes, material, probes
 from vitrify.checks.parity.tally import Answers, Tally
 from vitrify.checks.parity.tolerance import Bound, Tolerance
+from vitrify.core.errors import UsageError
 from vitrify.core.progress import track
+from vitrify.core.protocols import Stateful
 from vitrify.core.report import Finding, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -50,6 +52,8 @@ def compare_sessions(
     row_count: int = ROWS,
     model: Any = None,
     without: Collection[str] = (),
+    state: Mapping[str, str] | None = None,
+    stochastic: bool = False,
     seed: int = 0,
 ) -> Report:
     """Say whether two models predict the same, on samples and on probes made to break the candidate.
@@ -62,14 +66,23 @@ def compare_sessions(
         row_count: Rows compared in all, about; fewer where rows are large.
         model: The live model behind the source, whose tree thresholds become probes.
         without: Names of probes to leave out, as the report names them; it says so.
+        state: Input to the output whose last value it takes in the next call: several calls in a row are compared.
+        stochastic: Compare distributions, not values.
         seed: The same seed makes the same probes.
 
     Returns:
         A report of the check ``parity``; ``not checked`` where there was no row to compare.
     """
+    steps.require(source.signature, state or {})
+    remembers = any(isinstance(session, Stateful) for session in (candidate, source))
+    wrapped: tuple[Session, Session] = (candidate, source)
+    if remembers:
+        wrapped = steps.Fresh(candidate), steps.Fresh(source)
     comparison = Comparison(
-        candidate, source, samples, tolerance or Tolerance(), row_count, model, frozenset(without), seed
+        *wrapped, samples, tolerance or Tolerance(), row_count, model, frozenset(without), seed, stochastic
     )
+    if remembers or state:
+        comparison.steps = (candidate, source, state or {})
     return comparison.report()
 
 
@@ -85,7 +98,10 @@ class Comparison:
     model: Any
     without: frozenset[str]
     seed: int
+    stochastic: bool = False
+    steps: tuple[Session, Session, Mapping[str, str]] | None = None
     findings: list[Finding] = field(default_factory=list)
+    unsteady: set[str] = field(default_factory=set)
     compared: int = 0
 
     def report(self) -> Report:
@@ -102,12 +118,23 @@ class Comparison:
             array.ndim and array.shape[0] == len(first.accepted) for array in first.outputs.values()
         )
         samples = rows.take(samples, first.accepted) if rowwise else samples
+        if self.stochastic:
+            return distribution.compare(self.candidate, self.source, samples, rowwise=rowwise)
+        if widths := nested.widths(first.outputs):
+            self.candidate, self.source = (nested.Flat(one, widths) for one in (self.candidate, self.source))
+        first = ask(self.source, samples, rowwise=rowwise) if widths else first
+        assert first.outputs is not None
         bounds = self._bounds(samples, first.outputs, rowwise=rowwise)
+        alone = ask(self.source, rows.take(samples, slice(0, 1)), rowwise=True).outputs if rowwise else None
+        self._steady(alone or {}, bounds, rowwise=rowwise)
+        if self.unsteady:
+            return Report(check="parity", verdict="found", findings=tuple(self.findings))
         noise = self._noise(samples, first.outputs, bounds, rowwise=rowwise)
         bounds = rounding.widened(self.source, samples, first.outputs, bounds) if rowwise else bounds
         self._classes()
         tally = Tally(bounds, rowwise)
         self._compare_all(samples, first, tally, rowwise=rowwise)
+        figures = self._steps(samples, bounds)
         self.findings += causes.findings(tally, self._pattern(samples, first.outputs, bounds, rowwise=rowwise))
         if not self.compared:
             return self._unchecked("no row was answered by both")
@@ -120,23 +147,39 @@ class Comparison:
                 "tolerance": self.tolerance.details(),
                 **tally.details(),
                 "noise": noise,
+                **figures,
                 "left_out": sorted(self.without),
                 "seed": self.seed,
                 "versions": {"numpy": np.__version__, "python": platform.python_version()},
             },
         )
 
+    def _steps(self, samples: Arrays, bounds: dict[str, Bound]) -> dict[str, Any]:
+        """Compare several calls in a row, where the model remembers."""
+        if self.steps is None:
+            return {}
+        candidate, source, state = self.steps
+        found, figures = steps.compare(candidate, source, samples, bounds, state)
+        self.findings += found
+        return {"steps": figures}
+
     def _compare_all(self, samples: Arrays, first: Answer, tally: Tally, *, rowwise: bool) -> None:
-        judge = Judge(self.source, tally.bounds, rowwise, self.seed)
+        judge = Judge(self.source, tally.bounds, rowwise, self.seed, first.outputs)
         wanted = self._affordable(samples, first.outputs or {}, rowwise=rowwise)
         stock = material(self.source.signature, samples, wanted, self.seed)
         start = Probe("samples", rows.take(stock.samples, slice(0, wanted)) if rowwise else stock.samples)
         rest = probes(stock, self.source, tally.bounds, self.model) if rowwise else call_probes(stock)
+        known = set()
         with track("comparing predictions", total=wanted if rowwise else None) as bar:
             for probe in _chain(start, rest):
+                known.add(probe.name)
                 if probe.name not in self.without:
                     self._compare(probe, judge, tally)
                 bar.advance(rows.count(probe.arrays) if rowwise else 1)
+        if unknown := sorted(self.without - known):
+            names = ", ".join(map(repr, unknown))
+            msg = f"no probe of this model is called {names} (there are: {', '.join(sorted(known))})"
+            raise UsageError(msg, remedy="leave out probes by these names")
 
     def _affordable(self, samples: Arrays, outputs: Arrays, *, rowwise: bool) -> int:
         if not rowwise:
@@ -149,11 +192,7 @@ class Comparison:
         total = rows.count(probe.arrays) if judge.rowwise else 1
         said = ask(self.source, probe.arrays, rowwise=judge.rowwise)
         tally.count(probe.name, rows=total, refused=total - len(said.accepted))
-        if judge.rowwise and len(said.accepted) < total:
-            refused = np.setdiff1d(np.arange(total), said.accepted)
-            also = ask(self.candidate, rows.take(probe.arrays, refused), rowwise=True)
-            tally.count(probe.name, refused_by_source_only=len(also.accepted))
-        if said.outputs is None:
+        if said.outputs is None:  # the candidate is not asked what the source refuses: some engines then crash
             return
         inputs = rows.take(probe.arrays, said.accepted) if judge.rowwise else probe.arrays
         got = ask(self.candidate, inputs, rowwise=judge.rowwise)
@@ -164,6 +203,7 @@ class Comparison:
         expected = said.outputs if not judge.rowwise else rows.take(said.outputs, got.accepted)
         inputs = rows.take(inputs, got.accepted) if judge.rowwise else inputs
         places = said.accepted[got.accepted] if judge.rowwise else np.arange(1)
+        expected = self._steady(expected, judge.bounds, rowwise=judge.rowwise)
         if not self._same_form(probe, got.outputs, expected):
             expected = {
                 name: array for name, array in expected.items() if form.comparable(got.outputs.get(name), array)
@@ -179,6 +219,24 @@ class Comparison:
             f"the candidate refuses {count or 'the batch'} of {total} rows that the source accepts: {message}",
             f"likely cause: {probe.hint}" if probe.hint else "",
         )
+
+    def _steady(self, expected: Arrays, bounds: dict[str, Bound], *, rowwise: bool) -> Arrays:
+        """Return the source's answers without those that have more or fewer values a row than to the samples."""
+        kept = {}
+        for name, array in expected.items():
+            bound = bounds.get(name)
+            width = per_row(array, rowwise=rowwise).shape[1]
+            if bound is None or len(bound.atol) in {1, width}:
+                kept[name] = array
+            elif name not in self.unsteady:
+                self.unsteady.add(name)
+                self._find(
+                    f"output {name!r}",
+                    f"the source gives {width} values a row, and {len(bound.atol)} for its samples: its answer "
+                    "to a row depends on the other rows of its call",
+                    "let the model answer each row for itself",
+                )
+        return kept
 
     def _same_form(self, probe: Probe, got: Arrays, expected: Arrays) -> bool:
         """Hold the outputs' names, types and shapes against each other, strictly."""

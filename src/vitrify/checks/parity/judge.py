@@ -10,8 +10,12 @@ A row beyond the tolerance is looked at again before it counts:
 - *overflowed*: an input is so large that its square leaves the range of the precision. Whether the answer is then
   infinite, NaN or finite depends on the order of the arithmetic; finite answers are still compared.
 - *unanswered*: an input is NaN where the example had none, and the source answers NaN: it has no answer. What the
-  candidate says there is reported, and does not count.
-- *tie*: a label differs where the source's best two scores are closer than the tolerance of those scores.
+  candidate says there is reported, and does not count. Nor does it where the NaN is in a tensor of three dimensions or
+  more (pictures, sequences): no such model has a meaning for it, and engines differ in whether a maximum passes it on,
+  some even between a small and a large batch.
+- *tie*: a label differs where the source's decision hangs on less than the tolerance of its scores; see :mod:`.ties`.
+
+What may be forgiven goes by each output's own precision: an output in float32 excuses none in float64.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ import numpy as np
 from vitrify.checks.parity import rows
 from vitrify.checks.parity.asking import per_row, run
 from vitrify.checks.parity.measure import Errors, differ, errors
+from vitrify.checks.parity.ties import decisions
 from vitrify.core.errors import ModelError, SignatureError
 
 if TYPE_CHECKING:
@@ -35,6 +40,8 @@ if TYPE_CHECKING:
 _STEPS = 8
 """Inputs move by 1 to this many units in the last place, each by a number of its own, so that differences show."""
 _DRAWS = 2
+_PICTURE = 3
+"""Dimensions from which on a tensor is no table: its NaN is no missing value."""
 _EPSILON = float(np.finfo(np.float64).eps)
 _SAFETY = 4.0
 """A sum of n terms loses about sqrt(n) roundings, of which the moved inputs show only a few."""
@@ -75,16 +82,22 @@ class _Second:
     Attributes:
         at: Their indices.
         extra: What is allowed on top, element by element of each output.
-        large: Whether their inputs overflow.
+        large: Whether their inputs overflow in the precision of each floating-point output.
         unknown: Whether one of their inputs is NaN where the example had none.
-        tied: Whether their decision hangs on less than a tolerance.
+        torn: Whether that is in a tensor of three dimensions or more.
+        moved: Whether each label of each other output changes when the inputs move by a few units in the last place.
     """
 
     at: NDArray[np.intp]
     extra: Arrays
-    large: NDArray[np.bool_]
+    large: dict[str, NDArray[np.bool_]]
     unknown: NDArray[np.bool_]
-    tied: NDArray[np.bool_]
+    torn: NDArray[np.bool_]
+    moved: dict[str, NDArray[np.bool_]]
+
+
+_Pair = tuple["NDArray[Any]", "NDArray[Any]"]
+"""What the candidate said and what was expected, a line a row."""
 
 
 @dataclass(frozen=True)
@@ -96,12 +109,15 @@ class Judge:
         bounds: The tolerance of each floating-point output.
         rowwise: Whether it answers row by row; else every batch is one row.
         seed: For the moves of the inputs.
+        answers: The source's answers to the samples, which show what its labels follow from; without them, its
+            answers to the rows at hand do.
     """
 
     source: Session
     bounds: dict[str, Bound]
     rowwise: bool
     seed: int
+    answers: Arrays | None = None
 
     def rule(self, inputs: Arrays, got: Arrays, expected: Arrays) -> dict[str, Ruling]:
         """Compare the outputs that both have; their rows and shapes fit each other."""
@@ -115,11 +131,11 @@ class Judge:
         if not len(suspects):
             return plain
         chosen = rows.take(inputs, suspects) if self.rowwise else inputs
-        answers = {name: pair[1][suspects] for name, pair in lines.items()}
-        extra = self._condition(chosen)
+        extra, moved = self._condition(chosen)
         large, unknown = self._overflow(chosen, len(suspects)), self._unknown(chosen, len(suspects))
-        second = _Second(suspects, extra, large, unknown, self._tied(answers, extra))
-        return {name: self._review(name, plain[name], lines[name], second) for name in lines}
+        torn = self._unknown(chosen, len(suspects), rank=_PICTURE)
+        second = _Second(suspects, extra, large, unknown, torn, moved)
+        return {name: self._review(name, plain[name], lines, second) for name in lines}
 
     def _compare(self, name: str, got: NDArray[Any], expected: NDArray[Any]) -> Ruling:
         none = np.zeros(len(expected), np.bool_)
@@ -129,92 +145,129 @@ class Judge:
         found = errors(got, expected, self.bounds[name])
         return Ruling(found.excess > 1, found.excess, found, none, none, none, none)
 
-    def _review(self, name: str, ruling: Ruling, pair: tuple[NDArray[Any], NDArray[Any]], second: _Second) -> Ruling:
+    def _review(self, name: str, ruling: Ruling, lines: dict[str, _Pair], second: _Second) -> Ruling:
         at = second.at
         failed, excess = ruling.failed.copy(), ruling.excess.copy()
         ties, ill, overflowed, unanswered = (np.zeros(len(failed), np.bool_) for _ in range(4))
         before = failed[at]
         if ruling.errors is None:
-            ties[at] = before & second.tied
+            ties[at] = before & self._tied(name, lines, second)
+            unanswered[at] = before & second.torn & ~ties[at]
         else:
-            got, expected = (part[at] for part in pair)
+            got, expected = (part[at] for part in lines[name])
             again = errors(got, expected, self.bounds[name], second.extra.get(name, 0.0))
-            overflowed[at] = before & again.unlike & second.large
+            overflowed[at] = before & again.unlike & second.large[name]
             silent = errors(np.where(np.isnan(expected), expected, got), expected, self.bounds[name])
-            unanswered[at] = before & second.unknown & (silent.excess <= 1)
+            unanswered[at] = before & (second.torn | (second.unknown & (silent.excess <= 1)))
             ill[at] = before & (again.excess <= 1)
             excess[at] = again.excess
         failed &= ~(ties | ill | overflowed | unanswered)
         return Ruling(failed, np.where(failed, excess, 0.0), ruling.errors, ties, ill, overflowed, unanswered)
 
-    def _condition(self, inputs: Arrays) -> Arrays:
-        """Return how far the source itself moves, element by element of each floating-point output."""
+    def _condition(self, inputs: Arrays) -> tuple[Arrays, dict[str, NDArray[np.bool_]]]:
+        """Return how far the source itself moves, element by element of each floating-point output.
+
+        With it, which labels change.
+        """
         before = self._answer(inputs)
         worst: Arrays = {}
-        for draw in range(_DRAWS):
-            up, down = (self._answer(moved) for moved in self._moves(inputs, draw))
-            for name in before.keys() & up.keys() & down.keys():
-                effect = np.minimum(_distance(up[name], before[name]), _distance(down[name], before[name]))
-                worst[name] = np.maximum(worst.get(name, 0.0), _SAFETY * effect)
-        return worst
+        moved: dict[str, NDArray[np.bool_]] = {}
+        coarse = {name: float(np.finfo(bound.precision).eps) > _EPSILON for name, bound in self.bounds.items()}
+        for grain in sorted({*coarse.values()} or {False}):
+            for draw in range(_DRAWS):
+                up, down = (self._answer(shifted) for shifted in self._moves(inputs, draw, coarse=grain))
+                for name in before.keys() & up.keys() & down.keys():
+                    if name not in self.bounds:
+                        changed = _unlike(up[name], before[name]) | _unlike(down[name], before[name])
+                        moved[name] = moved.get(name, False) | changed
+                    elif coarse[name] == grain:
+                        effect = np.minimum(_distance(up[name], before[name]), _distance(down[name], before[name]))
+                        worst[name] = np.maximum(worst.get(name, 0.0), _SAFETY * effect)
+        return worst, moved
 
-    def _moves(self, inputs: Arrays, draw: int) -> tuple[Arrays, Arrays]:
+    def _moves(self, inputs: Arrays, draw: int, *, coarse: bool) -> tuple[Arrays, Arrays]:
         """Return the inputs a few units in the last place up, and down."""
         rng = np.random.default_rng([self.seed, draw])
         up, down = dict(inputs), dict(inputs)
         for name, array in inputs.items():
             if array.dtype.kind != "f":
                 continue
-            gap = _gap(array, coarse=self._epsilon > _EPSILON) * rng.integers(1, _STEPS + 1, array.shape)
+            gap = _gap(array, coarse=coarse) * rng.integers(1, _STEPS + 1, array.shape)
             with np.errstate(all="ignore"):
                 up[name], down[name] = array + gap, array - gap
         return up, down
 
-    @property
-    def _epsilon(self) -> float:
-        """The coarsest precision of all outputs."""
-        return max((float(np.finfo(bound.precision).eps) for bound in self.bounds.values()), default=_EPSILON)
-
     def _answer(self, inputs: Arrays) -> Arrays:
-        """Return the source's floating-point answers, a line a row; none where it refuses."""
+        """Return the source's answers, a line a row; none where it refuses."""
         try:
             outputs = run(self.source, inputs)
         except (ModelError, SignatureError):
             return {}
-        return {name: per_row(outputs[name], rowwise=self.rowwise) for name in self.bounds if name in outputs}
+        return {name: per_row(output, rowwise=self.rowwise) for name, output in outputs.items()}
 
-    def _overflow(self, inputs: Arrays, count: int) -> NDArray[np.bool_]:
-        precision = max(
-            (np.finfo(bound.precision) for bound in self.bounds.values()), key=lambda i: i.eps, default=None
-        )
-        large = np.zeros(count, np.bool_)
+    def _overflow(self, inputs: Arrays, count: int) -> dict[str, NDArray[np.bool_]]:
+        large = {name: np.zeros(count, np.bool_) for name in self.bounds}
         for array in inputs.values():
-            if array.dtype.kind == "f" and precision is not None:
-                limit = float(np.sqrt(min(float(precision.max), float(np.finfo(array.dtype).max))))
-                with np.errstate(invalid="ignore"):
-                    large |= (np.abs(per_row(array, rowwise=self.rowwise)) > limit).any(axis=1)
+            if array.dtype.kind != "f":
+                continue
+            sizes = np.nan_to_num(np.abs(per_row(array, rowwise=self.rowwise)), nan=0.0, posinf=np.inf)
+            for name, bound in self.bounds.items():
+                ends = float(np.finfo(bound.precision).max), float(np.finfo(array.dtype).max)
+                large[name] |= (sizes > float(np.sqrt(min(ends)))).any(axis=1)
         return large
 
-    def _unknown(self, inputs: Arrays, count: int) -> NDArray[np.bool_]:
+    def _unknown(self, inputs: Arrays, count: int, *, rank: int = 0) -> NDArray[np.bool_]:
         unknown = np.zeros(count, np.bool_)
         for field in self.source.signature.inputs:
             array = inputs[field.name]
-            if array.dtype.kind == "f" and not field.nullable:
+            if array.dtype.kind == "f" and not field.nullable and len(field.shape) >= rank:
                 unknown |= np.isnan(per_row(array, rowwise=self.rowwise)).any(axis=1)
         return unknown
 
-    def _tied(self, expected: Arrays, extra: Arrays) -> NDArray[np.bool_]:
-        """Say in which rows the source's decision hangs on less than the tolerance of a score."""
-        count = len(next(iter(expected.values())))
-        tied = np.zeros(count, np.bool_)
-        for name, bound in self.bounds.items():
-            if name not in expected or expected[name].dtype.kind == "c" or not expected[name].shape[1]:
-                continue
-            scores = expected[name].astype(np.float64)
-            with np.errstate(invalid="ignore"):
-                slack = (bound.allowed(scores) + extra.get(name, 0.0)).max(axis=1)
-                tied |= _margin(scores) <= slack
+    def _tied(self, name: str, lines: dict[str, _Pair], second: _Second) -> NDArray[np.bool_]:
+        """Say in which rows of the second look every label that differs is tied."""
+        got, expected = (part[second.at] for part in lines[name])
+        tied = np.ones(len(second.at), np.bool_)
+        for column in range(expected.shape[1]):
+            place = slice(column, column + 1)
+            flipped = differ(got[:, place], expected[:, place])
+            if flipped.any():
+                tied &= ~flipped | self._explained(name, column, lines, second)
         return tied
+
+    def _explained(self, name: str, column: int, lines: dict[str, _Pair], second: _Second) -> NDArray[np.bool_]:
+        """Say in which rows of the second look a column of labels hangs on what rounding can turn."""
+        shown = {key: pair[1] for key, pair in lines.items()}
+        if self.answers is not None:
+            shown = {key: per_row(array, rowwise=self.rowwise) for key, array in self.answers.items()}
+        scores = {key: shown[key] for key in self.bounds if key in shown and key in lines}
+        ways = decisions(shown[name][:, column], scores, self.bounds)
+        if shown[name].shape[1] > 1:  # of several columns, only those that are known to be labels
+            ways = [way for way in ways if len(way.labels) > 1]
+        given, right = (part[second.at, column] for part in lines[name])
+        explained = np.zeros(len(second.at), np.bool_)
+        moved = second.moved.get(name)
+        for way in ways:
+            got, expected = (part[second.at] for part in lines[way.output])
+            rounded = _unlike(got, expected).any(axis=1)
+            if moved is not None:
+                rounded |= moved[:, column]
+            values = expected.astype(np.float64)
+            with np.errstate(invalid="ignore"):
+                slack = (self.bounds[way.output].allowed(values) + second.extra.get(way.output, 0.0)).max(axis=1)
+            explained |= rounded & way.tied(values, slack, given, right)
+        return explained
+
+
+def _unlike(after: NDArray[Any], before: NDArray[Any]) -> NDArray[np.bool_]:
+    """Say which elements are not equal to the bit; NaN is equal to itself."""
+    if after.shape != before.shape:
+        return np.ones(before.shape, np.bool_)
+    flat = after.reshape(-1, 1), before.reshape(-1, 1)
+    if after.dtype.kind in "fc" and before.dtype.kind in "fc":
+        a, b = flat
+        return np.asarray((a != b) & ~(np.isnan(a) & np.isnan(b)), np.bool_).reshape(before.shape)
+    return differ(*flat).reshape(before.shape)
 
 
 def _distance(after: NDArray[Any], before: NDArray[Any]) -> NDArray[np.float64]:
@@ -222,15 +275,6 @@ def _distance(after: NDArray[Any], before: NDArray[Any]) -> NDArray[np.float64]:
         distance = np.abs(after - before).astype(np.float64)
     finite: NDArray[np.float64] = np.where(np.isfinite(distance), distance, 0.0)
     return finite
-
-
-def _margin(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the distance between the best two scores; of a single score, from where decisions turn: 0 and 1/2."""
-    if scores.shape[1] == 1:
-        return np.minimum(np.abs(scores[:, 0]), np.abs(scores[:, 0] - 0.5))
-    best = np.partition(scores, -2, axis=1)
-    margin: NDArray[np.float64] = best[:, -1] - best[:, -2]
-    return margin
 
 
 def _gap(array: NDArray[Any], *, coarse: bool) -> NDArray[Any]:

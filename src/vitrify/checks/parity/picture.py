@@ -81,6 +81,9 @@ def html(report: Report) -> str:
         _section(
             "Worst rows", ("output", "probe", "row", "inputs", "got", "expected", "times allowed"), _worst(details)
         ),
+        _section("Several calls in a row", ("output", "largest absolute error"), _steps(details)),
+        _section("Distributions", ("output", "elements", "largest distance", "allowed"), _distances(details)),
+        _section("The source's own noise", ("output", "between two equal calls"), _noise(details)),
         _section("Probes", ("probe", "rows", "refused by the source", "not the same"), _probes(details)),
     ]
     left_out = "".join(f"<li>{escape(name)}</li>" for name in details.get("left_out", ()))
@@ -227,6 +230,22 @@ def _probes(details: dict[str, Any]) -> list[tuple[Any, ...]]:
         (name, f"{counts.get('rows', 0):,}", f"{counts.get('refused', 0):,}", f"{counts.get('failed', 0):,}")
         for name, counts in sorted(details.get("probes", {}).items())
     ]
+
+
+def _steps(details: dict[str, Any]) -> list[tuple[Any, ...]]:
+    return [(name, _short(error)) for name, error in sorted(details.get("steps", {}).get("absolute", {}).items())]
+
+
+def _distances(details: dict[str, Any]) -> list[tuple[Any, ...]]:
+    found = details.get("distribution", {})
+    return [
+        (name, figures["elements"], _short(figures["largest_distance"]), _short(found["critical_distance"]))
+        for name, figures in sorted(found.get("outputs", {}).items())
+    ]
+
+
+def _noise(details: dict[str, Any]) -> list[tuple[Any, ...]]:
+    return [(name, _short(noise)) for name, noise in sorted(details.get("noise", {}).items()) if noise]
 
 
 def _section(title: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

@@ -7,6 +7,7 @@ size of the output itself, so that predictions of 1e6 and probabilities are held
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,9 @@ what the sums of a deep network lose; in float64 what an ill-conditioned kernel 
 times less than float32 could."""
 
 _SEEN = "every value that the candidate gave fits float32, the source's do not"
+
+_OUTLIER = 10.0
+"""How many times larger than the usual value one may be and still count in full; normally distributed ones all do."""
 
 _SUM = 1e-3
 """How far the sum of a row of probabilities may be from one."""
@@ -151,14 +155,31 @@ def _sizes(values: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _magnitude(expected: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the root mean square of each column; of a distribution, whose columns share their errors, one."""
+    """Return the root mean square of each column; of a distribution, whose columns share their errors, one.
+
+    Outliers count as no more than so many times what is usual: else one of them would hide the errors of all others.
+    A row of such a size has its own tolerance (:attr:`Bound.grows`).
+    """
     sizes = _sizes(expected)
     columns = sizes.shape[1]
     real = expected.dtype.kind == "f"
     if columns > 1 and real and bool(np.all(expected >= 0)) and bool(np.all(np.abs(sizes.sum(axis=1) - 1) < _SUM)):
         return np.ones(columns)
+    if not len(sizes):
+        return np.zeros(columns)
+    sizes = np.minimum(sizes, _OUTLIER * _usual(sizes))
     largest = sizes.max(axis=0, initial=0.0)
     unit = np.where(largest > 0, largest, 1.0)
-    square: NDArray[np.float64] = np.mean(np.square(sizes / unit), axis=0) if len(sizes) else np.zeros(columns)
+    square: NDArray[np.float64] = np.mean(np.square(sizes / unit), axis=0)
     magnitude: NDArray[np.float64] = largest * np.sqrt(square)
-    return magnitude
+    known = magnitude[magnitude > 0]
+    # A column that is zero in every sample has no size of its own; it comes out of the same sums as the others.
+    return np.where(magnitude > 0, magnitude, known.min(initial=np.inf)) if len(known) else magnitude
+
+
+def _usual(sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the median of each column's values that are not zero."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of columns that are all zero
+        median: NDArray[np.float64] = np.nanmedian(np.where(sizes > 0, sizes, np.nan), axis=0)
+    return np.nan_to_num(median, nan=0.0)

@@ -15,23 +15,28 @@ a policy (:mod:`.policy`); what each rule means is in :mod:`.rules`; :mod:`.sari
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vitrify.checks.scan.policy import Policy
+from vitrify.core.document import DOCUMENT, GOLDEN
 from vitrify.core.errors import UsageError
 from vitrify.core.report import Finding, Report
 from vitrify.inspection.scan import CHECK, scan_files
 from vitrify.inspection.scan import scan as look
+from vitrify.reading.files import LocalFiles
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from vitrify.artifacts.artifact import Artifact
-    from vitrify.core.protocols import Subject
+    from vitrify.core.document import Document
+    from vitrify.core.protocols import Files, Subject
+    from vitrify.inspection.scan import Limits
 
-__all__ = ["Scan", "attest_scan", "scan", "scan_target"]
+__all__ = ["Scan", "attest_scan", "scan", "scan_artifact", "scan_target"]
 
 
 def scan(path: str | Path, *, allow: Collection[str] = (), policy: Policy | None = None) -> Report:
@@ -74,8 +79,30 @@ class Scan:
         """Scan ``subject``; a ``reference`` is not asked."""
         del reference
         decided = self.policy.and_allow(sorted(subject.allow.names))
-        report = scan_files(subject.files, limits=decided.limits)
+        report = _inside(subject.files, subject.document, decided.limits)
         return decided.apply(report, "", today=_today())
+
+
+def scan_artifact(artifact: Artifact, policy: Policy | None = None) -> Report:
+    """Scan every file in an artifact, under the names that they have there; what is encrypted is asked for its key."""
+    if artifact.sealed:
+        artifact.sealed.unlock()
+    decided = policy or Policy()
+    return decided.apply(_inside(artifact.files, artifact.document, decided.limits), "", today=_today())
+
+
+def _inside(files: Files, document: Document, limits: Limits) -> Report:
+    """Scan the model's files as what they are without ours beside them, and then ours: a folder may be a format."""
+    ours = {DOCUMENT, GOLDEN, *document.code.modules.values()}
+    sides = ([name for name in files.names() if (name in ours) == own] for own in (False, True))
+    parts = [LocalFiles({name: files.path(name) for name in names}) for names in sides if names]
+    reports = [scan_files(part, limits=limits) for part in parts]
+    formats: Counter[str] = Counter()
+    for report in reports:
+        formats.update(report.details["formats"])
+    totals = {key: sum(report.details[key] for report in reports) for key in ("files", "bytes")}
+    findings = [finding for report in reports for finding in report.findings]
+    return Report.of(CHECK, findings, {"formats": dict(sorted(formats.items())), **totals})
 
 
 def attest_scan(artifact: Artifact, policy: Policy | None = None) -> Report:
@@ -83,14 +110,13 @@ def attest_scan(artifact: Artifact, policy: Policy | None = None) -> Report:
 
     It says what this version of Vitrify found on this day: an older statement stays, so that both can be asked.
     """
-    from vitrify.artifacts import environment
     from vitrify.artifacts.seal import attest
+    from vitrify.core import who
     from vitrify.core.attestation import SCAN
     from vitrify.core.wire import to_builtins
 
-    decided = policy or Policy()
-    report = decided.apply(scan_files(artifact.files, limits=decided.limits), "", today=_today())
-    predicate = {**to_builtins(report), "who": environment.user(), "when": environment.now()}
+    report = scan_artifact(artifact, policy)
+    predicate = {**to_builtins(report), "who": who.user(), "when": who.now()}
     attest(artifact.store, artifact.digest, SCAN, predicate)
     return report
 

@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 
 from vitrify.core.errors import MalformedError
+from vitrify.core.nesting import shallow
 from vitrify.reading.flatbuffer import Table, root
 
 if TYPE_CHECKING:
@@ -101,8 +102,8 @@ def parse(data: memoryview, *, where: str) -> CatBoostModel:
         _check_features(trees)
         model = replace(_model(core, trees), end=None if core.count(_PARTS) else _HEADER.size + size)
         for name in _SETTINGS & model.info.keys():
-            msgspec.json.decode(model.info[name])
-    except (ValueError, struct.error) as error:
+            msgspec.json.decode(shallow(model.info[name].encode()))
+    except (ValueError, RecursionError, struct.error) as error:
         msg = f"{where}: not a model of CatBoost, or a broken one ({error})"
         raise MalformedError(msg) from error
     return model

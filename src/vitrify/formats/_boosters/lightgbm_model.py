@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vitrify.core.errors import MalformedError
+from vitrify.core.nesting import shallow
 from vitrify.formats._boosters import tree_nodes
 from vitrify.formats._boosters.expectation import expect
 
@@ -85,7 +86,7 @@ def categories(data: bytes) -> list[list[Any]] | None:
         ValueError: They are no JSON, or no lists.
     """
     at = data.rfind(_CATEGORIES)
-    found = None if at < 0 else json.loads(data[at + len(_CATEGORIES) :])
+    found = None if at < 0 else json.loads(shallow(data[at + len(_CATEGORIES) :]))
     if found is not None and not (isinstance(found, list) and all(isinstance(column, list) for column in found)):
         msg = "categories that are no lists"
         raise ValueError(msg)

@@ -106,7 +106,7 @@ def feature_type(message: Any) -> tuple[str, list[int | str | None] | None]:
     """Return the type and the shape of an input or output."""
     if message.HasField("stateType") or message.HasField("multiArrayType"):
         array = message.stateType.arrayType if message.HasField("stateType") else message.multiArrayType
-        return ARRAYS.get(array.dataType, str(array.dataType)), list(array.shape[:MAX_RANK])
+        return ARRAYS.get(array.dataType, str(array.dataType)), list(array.shape[:MAX_RANK]) or None  # none is scalar
     if message.HasField("imageType"):
         image = message.imageType
         return f"image {COLOURS.get(image.colorSpace, image.colorSpace)}", [image.height, image.width]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from vitrify.core.nesting import shallow
 from vitrify.core.report import Finding
 from vitrify.formats import _templates
 from vitrify.formats._hugging_face.layout import ADAPTER, MAX_JSON, read
@@ -182,7 +183,7 @@ def _tokenizer(files: Files, name: str) -> Iterator[Finding]:
     """Yield parts that the tokenizers library does not know: it refuses them, but what else reads them is not known."""
     data = files.map(name)
     try:
-        found = msgspec.json.decode(data, type=_Tokenizer)
+        found = msgspec.json.decode(shallow(bytes(data)), type=_Tokenizer)
     except (msgspec.DecodeError, RecursionError) as error:
         refuse(name, f"no tokenizer ({error})")
     for part, known in _PARTS.items():

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from vitrify.core.errors import MalformedError
+from vitrify.core.nesting import shallow
 from vitrify.reading.malformed import exceed
 
 DTYPES: dict[str, tuple[int, str]] = {
@@ -138,7 +139,7 @@ def _parse(data: memoryview, where: str) -> Header:
     if not text.startswith(b"{"):
         msg = "the header does not start with a brace"
         raise ValueError(msg)
-    entries = json.loads(text.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
+    entries = json.loads(shallow(text).decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
     del text
     if not isinstance(entries, dict):
         msg = "the header is one tensor, not a map of them"

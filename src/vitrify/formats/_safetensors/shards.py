@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vitrify.core.errors import MalformedError
+from vitrify.core.nesting import shallow
 from vitrify.formats._facts import tensor, weights
 from vitrify.formats._safetensors.header import Header, element, parse
 from vitrify.reading.json import parse as parse_json
@@ -111,7 +112,7 @@ def _check_index(files: Files, stored: dict[str, str]) -> None:
 
 def _add_extras(text: str, file: str, dtypes: dict[str, str], tied: dict[str, tuple[str, int]]) -> None:
     try:
-        extras = json.loads(text)
+        extras = json.loads(shallow(text.encode()))
         dtypes.update({str(name): str(dtype) for name, dtype in extras.get("dtypes", {}).items()})
         tied.update({str(alias): (str(kept), int(at)) for alias, (kept, at) in extras.get("tied", {}).items()})
     except (ValueError, TypeError, AttributeError, RecursionError) as error:

@@ -12,7 +12,7 @@ import numpy as np
 
 from vitrify.core.errors import MalformedError, VitrifyError
 from vitrify.formats._skops import sparse
-from vitrify.pickles import bounds, native_states
+from vitrify.pickles import arrow, bounds, native_states
 from vitrify.pickles import names as trust
 from vitrify.reading import npy
 from vitrify.reading.malformed import refuse
@@ -123,7 +123,8 @@ class Builder:
         return value
 
     def _call(self, node: Node) -> Any:
-        target, args = trust.resolve(node.module, node.name), self.build(node.children[0])
+        target = arrow.stand_in(node.dotted, where=self._where) or trust.resolve(node.module, node.name)
+        args = self.build(node.children[0])
         gathers = isinstance(target, type) and issubclass(target, frozenset | dict)
         if gathers and not all(isinstance(arg, list | dict) for arg in args):
             refuse(self._where, f"a {node.dotted} of something that is no list")  # a range may have no end to speak of
@@ -131,6 +132,7 @@ class Builder:
 
     def _object(self, node: Node) -> Any:
         cls = self._class(node)
+        arrow.check_class(cls, where=self._where)
         value = cls.__new__(cls)
         state = self.build(node.children[0]) if node.children else None
         if state is not None:

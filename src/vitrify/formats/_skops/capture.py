@@ -276,7 +276,7 @@ class Capture:
             return self._named("TreeNode" if tree else "LossNode", cls, path, below)
         if function is cls and state is None:
             return self._named("ConstructorFromReduceNode", cls, path, [self.node(args, path)])
-        if args == (cls,) and (function is _NEW or hasattr(cls, "__setstate__")):
+        if len(args) == 1 and args[0] is cls and (function is _NEW or hasattr(cls, "__setstate__")):
             return self._named("ObjectNode", cls, path, [] if state is None else [self._state(state, path)])
         needs = f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', function)}"
         return self._problem(path, f"a {_dotted(cls)}, which only {needs} can put together again")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from vitrify.core.errors import MalformedError
+from vitrify.core.nesting import shallow
 from vitrify.formats._skops import sparse
 from vitrify.reading import npy
 from vitrify.reading.malformed import refuse
@@ -30,6 +31,8 @@ SKOPS_VERSION = "0.16.0"
 MAX_SCHEMA_BYTES = 512 * 1024 * 1024
 MAX_DEPTH = 180
 """Nodes below each other: what Python's own stack holds. scikit-learn's models stay below 40."""
+_MAX_JSON = 4 * MAX_DEPTH
+"""Levels of JSON: a node in a node is at most four of them further down."""
 
 
 @dataclass(slots=True, eq=False)
@@ -142,7 +145,7 @@ def read(archive: Zip, *, where: str) -> Node:
         msg = f"{where}: {SCHEMA} has {content.nbytes} bytes, more than {MAX_SCHEMA_BYTES}"
         raise MalformedError(msg)
     try:
-        state = json.loads(bytes(content))
+        state = json.loads(shallow(bytes(content), _MAX_JSON))
     except (ValueError, RecursionError) as error:
         msg = f"{where}: {SCHEMA} is not valid JSON ({error})"
         raise MalformedError(msg) from error

@@ -14,6 +14,7 @@ import re
 from typing import Any, NoReturn
 
 from vitrify.core.errors import MalformedError
+from vitrify.core.nesting import shallow
 
 _IDENTIFIER = re.compile(r"(?!\d)\w{1,500}", re.ASCII)
 _ATTRIBUTE = re.compile(r"[^\"'\\\x00-\x1f\x7f]{1,2000}")
@@ -64,7 +65,7 @@ def audit(text: bytes, *, where: str) -> tuple[dict[str, Any], frozenset[str]]:
         MalformedError: It is no serialised program, or a text in it is more than the thing it should be.
     """
     try:
-        program = json.loads(text)
+        program = json.loads(shallow(text))
         found: set[str] = set()
         _walk(program, found)
         for name in program["range_constraints"]:
@@ -151,13 +152,13 @@ def _small(exponent: ast.expr) -> bool:
 
 def _specification(text: str) -> None:
     """Accept trees of tuples, lists and dicts with text keys."""
-    version, tree = json.loads(text)
+    version, tree = json.loads(shallow(text.encode()))
     if version != 1:
         _refuse("tree specification", text)
     waiting = [tree]
     while waiting:
         node = waiting.pop()
-        context = json.loads(node["context"]) if node["context"] is not None else None
+        context = json.loads(shallow(node["context"].encode())) if node["context"] is not None else None
         named = isinstance(context, list) and all(isinstance(key, str) for key in context)
         if node["type"] not in _SPEC_TYPES or not (context is None or named):
             _refuse("tree specification", text)

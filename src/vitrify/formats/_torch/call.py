@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +9,7 @@ import numpy as np
 import torch
 
 from vitrify.core.errors import UnsupportedModelError
+from vitrify.formats._named_outputs import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +23,8 @@ OUTPUT = "output"
 @contextmanager
 def evaluated(model: torch.nn.Module) -> Iterator[None]:
     """Put a module and all its parts in eval mode, and give each its own mode back at the end."""
-    modes = [(module, module.training) for module in model.modules()]
+    # A frozen TorchScript module has no mode at all.
+    modes = [(module, module.training) for module in model.modules() if hasattr(module, "training")]
     # The flag is set without calling train() or eval(): exported programs refuse both, and a class may override them.
     try:
         for module, _ in modes:
@@ -33,6 +33,11 @@ def evaluated(model: torch.nn.Module) -> Iterator[None]:
     finally:
         for module, mode in modes:
             module.training = mode
+
+
+def training(model: torch.nn.Module) -> bool:
+    """Say whether any part of a module is in training mode."""
+    return any(getattr(module, "training", False) for module in model.modules())
 
 
 def arguments(native: Any, signature: Signature) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -61,13 +66,13 @@ def outputs_by_name(value: Any) -> dict[str, torch.Tensor]:
     """
     if isinstance(value, torch.Tensor):
         return {OUTPUT: value}
-    leaves = list(_leaves("", value))
+    found = list(leaves("", value, lambda part: isinstance(part, torch.Tensor)))
     if _is_sequence(value):
-        return {f"{OUTPUT}_{position}": tensor for position, (_, tensor) in enumerate(leaves)}
-    if len(dict(leaves)) != len(leaves):
-        msg = f"two outputs have the same name: {[name for name, _ in leaves]}"
+        return {f"{OUTPUT}_{position}": tensor for position, (_, tensor) in enumerate(found)}
+    if len(dict(found)) != len(found):
+        msg = f"two outputs have the same name: {[name for name, _ in found]}"
         raise UnsupportedModelError(msg, remedy="return a flat dict of tensors")
-    return dict(leaves)
+    return dict(found)
 
 
 def plain(value: Any) -> Any:
@@ -89,25 +94,3 @@ def _tensor(name: str, value: Any) -> torch.Tensor:
 
 def _is_sequence(value: Any) -> bool:
     return isinstance(value, (tuple, list)) and not hasattr(value, "_fields")
-
-
-def _leaves(name: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    match value:
-        case torch.Tensor():
-            yield name, value
-            return
-        case None:
-            return
-        case Mapping():
-            parts = [(str(key), part) for key, part in value.items()]
-        case tuple() if hasattr(value, "_fields"):
-            parts = list(zip(value._fields, value, strict=True))
-        case tuple() | list():
-            parts = [(str(position), part) for position, part in enumerate(value)]
-        case _ if dataclasses.is_dataclass(value):
-            parts = [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
-        case _:
-            msg = f"the module returns a {type(value).__name__}{f' as {name!r}' if name else ''}, expected tensors"
-            raise UnsupportedModelError(msg, remedy="return tensors, or a tuple, dict or dataclass of them")
-    for key, part in parts:
-        yield from _leaves(f"{name}_{key}" if name else key, part)

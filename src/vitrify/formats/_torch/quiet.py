@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_CHATTY = {"torch", "onnxscript", "onnx_ir"}
+_CHATTY = {"torch", "onnxscript", "onnx_ir", "coremltools"}
 
 
 @contextlib.contextmanager
@@ -22,6 +22,9 @@ def quiet() -> Iterator[None]:
     handlers |= {logging.lastResort} if logging.lastResort else set()
     for handler in handlers:
         handler.addFilter(_nothing)
+    shared = [handler for handler in logging.root.handlers if handler not in handlers]
+    for handler in shared:
+        handler.addFilter(_others)
     try:
         nowhere = io.StringIO()
         with warnings.catch_warnings(), contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
@@ -30,7 +33,14 @@ def quiet() -> Iterator[None]:
     finally:
         for handler in handlers:
             handler.removeFilter(_nothing)
+        for handler in shared:
+            handler.removeFilter(_others)
 
 
 def _nothing(_: logging.LogRecord) -> bool:
     return False
+
+
+def _others(record: logging.LogRecord) -> bool:
+    """Let the records of everyone else through."""
+    return record.name.partition(".")[0] not in _CHATTY

@@ -64,6 +64,7 @@ _NAMES = {
     ("pandas.core.indexes.base", "Float64Index"): ("pandas.core.indexes.base", "Index"),
     ("pandas.core.indexes.base", "Int64Index"): ("pandas.core.indexes.base", "Index"),
     ("pandas.core.indexes.base", "UInt64Index"): ("pandas.core.indexes.base", "Index"),
+    ("pandas.core.arrays.string_arrow", "ArrowStringArrayNumpySemantics"): ("pandas.arrays", "ArrowStringArray"),
     ("mtrand", "RandomState"): ("numpy.random.mtrand", "RandomState"),
     ("numpy.random", "__RandomState_ctor"): ("numpy.random._pickle", "__randomstate_ctor"),
     ("sklearn.lda", "LDA"): ("sklearn.discriminant_analysis", "LinearDiscriminantAnalysis"),

@@ -1,9 +1,12 @@
-"""What a pickle may use of pandas besides its tables, indexes and blocks: sparse columns, calendar steps, functions."""
+"""What a pickle may use of pandas besides tables, indexes and blocks: Arrow and sparse columns, steps, functions."""
 
 from __future__ import annotations
 
+from vitrify.pickles import arrow
+
 STATES = frozenset(
     {
+        *arrow.CLASSES,
         "dateutil.relativedelta.relativedelta",
         "pandas.DateOffset",
         "pandas.SparseDtype",
@@ -17,6 +20,7 @@ STATES = frozenset(
 )
 CALLS = frozenset(
     {
+        *arrow.CONSTRUCTORS,
         "pandas.DateOffset",
         "pandas._libs.interval.__pyx_unpickle_IntervalMixin",
         "pandas._libs.sparse.BlockIndex",

@@ -12,22 +12,24 @@ from __future__ import annotations
 import json
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vitrify.transforms.convert._data import Data, matrix
-from vitrify.transforms.convert._estimator import EstimatorToOnnx
-from vitrify.transforms.convert._graph import F32, F64, I64, Tensor
-from vitrify.transforms.convert._steps import Outcome, Steps, converts, refuse
-from vitrify.transforms.convert._trees import Mode, Tree, add_in_order, constant_tree
+from vitrify.transforms.convert._boosters.catboost import Features
+from vitrify.transforms.convert._building.estimator import EstimatorToOnnx
+from vitrify.transforms.convert._building.graph import F32, F64, I64, Tensor
+from vitrify.transforms.convert._building.steps import Outcome, Steps, converts, refuse
+from vitrify.transforms.convert._trees.ensemble import Mode, Tree, add_in_order, constant_tree
+
+if TYPE_CHECKING:
+    from vitrify.transforms.convert._building.data import Data
+
+_SEVERAL_LABELS = frozenset({"MultiLogloss", "MultiCrossEntropy"})
 
 
 class CatBoostToOnnx(EstimatorToOnnx):
     """CatBoost's classes for classification, regression and ranking."""
-
-
-_TREATED_TRUE = "AsTrue"
 
 
 @converts("catboost.CatBoostRegressor", "catboost.CatBoostRanker", "catboost.CatBoost")
@@ -36,10 +38,14 @@ def regressor(steps: Steps, model: Any, data: Data) -> Outcome:
     graph = steps.graph
     asked = getattr(model, "_get_default_prediction_type", None)  # what predict itself asks; rankers do not
     kind = "RawFormulaVal" if asked is None else asked()
-    if kind not in {"RawFormulaVal", "Exponent"}:
+    if kind not in {"RawFormulaVal", "Exponent", "RMSEWithUncertainty"}:
         refuse(f"predicts {kind}", "use a loss that predicts a raw value or an exponent")
     read = _read(model)
     raw = _raw(steps, read, data)
+    if kind == "RMSEWithUncertainty":  # the mean, and the variance from the logarithm of the deviation
+        mean, deviation = (graph.gather(raw, np.array([place]), axis=1) for place in range(2))
+        variance = graph.unary("Exp", graph.binary("Mul", deviation, 2.0))
+        return Outcome(prediction=graph.concat([mean, variance]))
     answer = graph.vector(raw) if _width(read) == 1 else raw
     return Outcome(prediction=graph.unary("Exp", answer) if kind == "Exponent" else answer)
 
@@ -50,9 +56,15 @@ def classifier(steps: Steps, model: Any, data: Data) -> Outcome:
     graph, read = steps.graph, _read(model)
     classes = np.asarray(model.classes_)
     loss = str(model.get_all_params().get("loss_function", ""))
-    if loss.partition(":")[0] not in {"Logloss", "CrossEntropy", "MultiClass", "MultiClassOneVsAll"}:
+    name = loss.partition(":")[0]
+    if name not in {"Logloss", "CrossEntropy", "MultiClass", "MultiClassOneVsAll", *_SEVERAL_LABELS}:
         refuse(f"classifies with the loss {loss}", "use Logloss, MultiClass or MultiClassOneVsAll")
     raw = _raw(steps, read, data)
+    if name in _SEVERAL_LABELS:
+        above = graph.cast(graph.compare("Greater", raw, 0.0), I64)
+        decided = [graph.gather(above, np.array(label), axis=1) for label in range(_width(read))]
+        parts = tuple(Outcome(index=one, classes=np.arange(2)) for one in decided)
+        return Outcome(parts=parts, probability=graph.sigmoid(raw))
     if _width(read) > 1:
         if loss.startswith("MultiClassOneVsAll"):
             probability = graph.sigmoid(raw)
@@ -72,15 +84,15 @@ def _read(model: Any) -> dict[str, Any]:
     """Return the model's JSON form.
 
     Raises:
-        UnsupportedModelError: It uses features that are no numbers.
+        UnsupportedModelError: It uses features that are no numbers and no categories.
     """
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "model.json")
         model.save_model(str(path), format="json")
         read: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    kinds = [kind for kind in ("categorical", "text", "embedding") if read["features_info"].get(f"{kind}_features")]
+    kinds = [kind for kind in ("text", "embedding") if read["features_info"].get(f"{kind}_features")]
     if kinds:
-        remedy = "encode them before the model (OrdinalEncoder, TargetEncoder, TfidfVectorizer)"
+        remedy = "encode them before the model (TfidfVectorizer)"
         refuse(f"has {' and '.join(kinds)} features, which CatBoost encodes by itself", remedy)
     return read
 
@@ -92,23 +104,20 @@ def _width(read: dict[str, Any]) -> int:
 def _raw(steps: Steps, read: dict[str, Any], data: Data) -> Tensor:
     """Return ``scale * (tree 1 + tree 2 + ...) + bias``: (rows, outputs)."""
     graph = steps.graph
-    features = {
-        item["feature_index"]: (item["flat_feature_index"], item["nan_value_treatment"] == _TREATED_TRUE)
-        for item in read["features_info"]["float_features"]
-    }
+    features = Features(graph, read, data)
     width = _width(read)
     if "oblivious_trees" in read:
         trees = [_oblivious(tree, features, width) for tree in read["oblivious_trees"]]
     else:
         trees = [_grown(tree, features, width) for tree in read["trees"]]
-    total = add_in_order(graph, trees, matrix(graph, data, F32), None)
+    total = add_in_order(graph, trees, features.matrix(), None)
     scale, bias = read["scale_and_bias"]
     if scale != 1:
         total = graph.binary("Mul", total, float(scale))
     return graph.binary("Add", total, np.array(bias, F64)) if any(bias) else total
 
 
-def _oblivious(tree: dict[str, Any], features: dict[int, tuple[int, bool]], width: int) -> Tree:
+def _oblivious(tree: dict[str, Any], features: Features, width: int) -> Tree:
     """Return a tree all of whose levels ask one question; the answers are the bits of the leaf's number."""
     splits = tree["splits"] or []
     depth = len(splits)
@@ -117,9 +126,8 @@ def _oblivious(tree: dict[str, Any], features: dict[int, tuple[int, bool]], widt
     if depth == 0:
         return constant_tree(values[0])
     level = np.floor(np.log2(np.arange(1, inner + 1))).astype(int)
-    column = np.array([features[split["float_feature_index"]][0] for split in splits])
-    missing = np.array([features[split["float_feature_index"]][1] for split in splits])
-    border = np.array([split["border"] for split in splits], F32)
+    asked = [features.split(split) for split in splits]
+    column, missing, border = (np.array(values) for values in zip(*asked, strict=True))
     # In level order, node i's true child is 2i+1: the path to the n-th leaf is n's bits, first level first, inverted.
     path = np.arange(2**depth)
     leaf = np.zeros(2**depth, int)
@@ -138,7 +146,7 @@ def _oblivious(tree: dict[str, Any], features: dict[int, tuple[int, bool]], widt
     )
 
 
-def _grown(tree: dict[str, Any], features: dict[int, tuple[int, bool]], width: int) -> Tree:
+def _grown(tree: dict[str, Any], features: Features, width: int) -> Tree:
     """Return a tree that was grown node by node; above the border goes right in CatBoost, and left here."""
     nodes: list[dict[str, Any]] = []
     children: list[tuple[int, int]] = []
@@ -153,13 +161,12 @@ def _grown(tree: dict[str, Any], features: dict[int, tuple[int, bool]], width: i
             children[parent] = (place, known[1]) if side == 0 else (known[0], place)
         if "split" in node:
             waiting += [(node["right"], place, 0), (node["left"], place, 1)]
-    asked = [(index, node["split"]) for index, node in enumerate(nodes) if "split" in node]
-    inner = [index for index, _ in asked]
+    inner = [index for index, node in enumerate(nodes) if "split" in node]
+    asked = [features.split(nodes[index]["split"]) for index in inner]
     feature, missing = np.zeros(len(nodes), np.int64), np.zeros(len(nodes), bool)
     threshold = np.zeros(len(nodes), F32)
-    feature[inner] = [features[split["float_feature_index"]][0] for _, split in asked]
-    missing[inner] = [features[split["float_feature_index"]][1] for _, split in asked]
-    threshold[inner] = [split["border"] for _, split in asked]
+    if asked:
+        feature[inner], missing[inner], threshold[inner] = (np.array(values) for values in zip(*asked, strict=True))
     value = np.array([np.broadcast_to(node.get("value", 0), width) for node in nodes], F64)
     return Tree(
         feature=feature,

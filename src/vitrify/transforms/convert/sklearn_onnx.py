@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vitrify.transforms.convert._estimator import EstimatorToOnnx
+from vitrify.transforms.convert._building.estimator import EstimatorToOnnx
 
 
 class SklearnToOnnx(EstimatorToOnnx):
-    """The converters stand in the files ``_sklearn_*.py``, one a family of estimators."""
+    """The converters stand in the files ``_sklearn``, one a family of estimators."""

@@ -16,13 +16,18 @@ import torch
 from vitrify.core.errors import UnsupportedModelError, UsageError
 from vitrify.core.protocols import Written
 from vitrify.core.report import Finding
+from vitrify.formats._torch.caller import names, ports
 from vitrify.formats._torch.quiet import quiet
 from vitrify.formats.onnx import Onnx
 from vitrify.formats.torch_export import read_program
-from vitrify.transforms.convert._float32 import to_float32
-from vitrify.transforms.convert._model import opset_of
+from vitrify.transforms.convert._building.float32 import to_float32
+from vitrify.transforms.convert._building.model import opset_of
+from vitrify.transforms.convert._clean.cleaning import clean, provenance
+from vitrify.transforms.convert._torch_attention import written_out
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import onnx
 
     from vitrify.core.plan import Step
@@ -41,27 +46,29 @@ class TorchToOnnx:
 
     def problems(self, source: Subject, step: Step) -> tuple[Finding, ...]:
         """List every operator that the exporter has no translation for, and every type that ONNX Runtime lacks."""
-        _precision(step)
+        precision_of(step)
         program = read_program(source.files, source.document.entry, source.allow)
         return (*_type_problems(program), *_operator_problems(program, opset_of(step.options)))
 
     def apply(self, source: Subject, step: Step, sink: Sink) -> Written:
         """Write the ONNX model."""
         entry = source.document.entry
-        program = read_program(source.files, entry, source.allow)
-        model = _export(program, list(entry["inputs"]), list(entry["outputs"]), opset_of(step.options))
-        if _precision(step) == "float32":
+        program = written_out(read_program(source.files, entry, source.allow))
+        model = _export(program, *names(entry, program), opset_of(step.options))
+        if precision_of(step) == "float32":
             model = to_float32(model)
-        _finish(model, source)
-        names = {
-            "inputs": {name: name for name in entry["inputs"]},
-            "outputs": {name: name for name in entry["outputs"]},
-        }
-        written = Onnx().write(model, sink, None)
-        return Written(entry={**written.entry, **names}, notes=written.notes)
+        name_sizes(model, _shapes(source))
+        facts = provenance(source, precision_of(step), torch=torch.__version__)
+        written = Onnx().write(clean(model, facts), sink, None)
+        return Written(entry={**written.entry, **ports(entry)}, notes=written.notes)
 
 
-def _precision(step: Step) -> str:
+def precision_of(step: Step) -> str:
+    """Return the precision that was asked for.
+
+    Raises:
+        UsageError: It is none of those that this step knows.
+    """
     precision = step.options.get("precision") or "source"
     if precision not in _PRECISIONS:
         msg = f"precision {precision!r} cannot be asked for (known: {', '.join(_PRECISIONS)})"
@@ -91,24 +98,40 @@ def _operator_problems(program: torch.export.ExportedProgram, opset: int) -> lis
 
     registry = _registry(opset)
     missing = _untranslated(program.graph_module, registry)
-    if missing:  # some may still decompose into operators that have a translation
+    if all(_decomposes(target, opset) for target in missing):  # into what the exporter translates, or else will name
+        return []
+    if missing:
         with quiet():
             decomposed = _core._prepare_exported_program_for_export(program, registry=registry)  # noqa: SLF001 (no public way)
         missing = _untranslated(decomposed.graph_module, registry)
     remedy = "replace it in forward by operators that ONNX has, or keep the torch-export form"
     return [
-        Finding(place=name, message=f"no ONNX translation ({count} call(s))", remedy=remedy)
-        for name, count in sorted(missing.items())
+        Finding(place=str(target), message=f"no ONNX translation ({count} call(s))", remedy=remedy)
+        for target, count in sorted(missing.items(), key=lambda item: str(item[0]))
     ]
 
 
-def _untranslated(module: torch.fx.GraphModule, registry: Any) -> Counter[str]:
+def _decomposes(target: torch._ops.OpOverload, opset: int) -> bool:
+    """Say whether the exporter takes an operator apart: by its table, or as PyTorch itself does."""
+    implicit = torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), "CompositeImplicitAutograd")  # noqa: SLF001 (no public way)
+    return bool(implicit) or target in _table(opset)
+
+
+@cache
+def _table(opset: int) -> Any:
+    from torch.onnx._internal.exporter import _decomp
+
+    translated = set(_decomp.get_onnx_implemented_overloads(_registry(opset)))
+    return _decomp.create_onnx_friendly_decomposition_table(translated)
+
+
+def _untranslated(module: torch.fx.GraphModule, registry: Any) -> Counter[torch._ops.OpOverload]:
     """Count the operators of a graph, and of the graphs inside it, that have no translation."""
     from torch.onnx._internal.exporter import _dispatching
 
     graphs = [part.graph for part in module.modules() if isinstance(part, torch.fx.GraphModule)]
     return Counter(
-        str(node.target)
+        node.target
         for graph in graphs
         for node in graph.nodes
         if node.op == "call_function"
@@ -142,19 +165,22 @@ def _export(
         raise UnsupportedModelError(msg, remedy="keep the torch-export form, or simplify forward") from error
 
 
-def _finish(model: onnx.ModelProto, source: Subject) -> None:
-    """Give dimensions the signature's names, say where the graph comes from, and drop the exporter's notes."""
+def _shapes(source: Subject) -> dict[str, tuple[int | str, ...]]:
+    """Return the signature's shapes by the names in the graph."""
     entry, signature = source.document.entry, source.document.signature
-    shapes: dict[str, Any] = {name: tuple(shape) for name, shape in entry["shapes"].items()}
-    shapes |= {field.name: field.shape for field in signature.inputs} if signature else {}
+    shapes: dict[str, tuple[int | str, ...]] = {name: tuple(shape) for name, shape in entry["shapes"].items()}
+    inner = ports(entry)["inputs"]
+    for field in signature.inputs if signature else ():
+        shapes[inner.get(field.name, field.name)] = field.shape
+    return shapes
+
+
+def name_sizes(model: onnx.ModelProto, shapes: Mapping[str, tuple[int | str, ...]]) -> None:
+    """Give the dimensions of inputs and outputs their names, and the model the version that runtimes read."""
     for value in (*model.graph.input, *model.graph.output):
-        for dimension, size in zip(value.type.tensor_type.shape.dim, shapes[value.name], strict=True):
+        dimensions = value.type.tensor_type.shape.dim
+        sizes = shapes.get(value.name, ())
+        for dimension, size in zip(dimensions, sizes if len(sizes) == len(dimensions) else (), strict=False):
             if isinstance(size, str):
                 dimension.dim_param = size
-    for part in (model.graph, *model.graph.node, *model.graph.value_info, *model.graph.input, *model.graph.output):
-        part.ClearField("metadata_props")
-        part.ClearField("doc_string")
     model.ir_version = min(model.ir_version, _IR)
-    model.ClearField("metadata_props")
-    for key, value in (("vitrify.source", "torch-export"), ("vitrify.torch", torch.__version__)):
-        model.metadata_props.add(key=key, value=value)

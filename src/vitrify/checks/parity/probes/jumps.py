@@ -136,7 +136,8 @@ class Jumps:
         if not len(found.owner):
             return {}
         outputs = run(self.source, _filled(columns, found, ends))
-        return {name: per_row(outputs[name], rowwise=True) for name in self.bounds if name in outputs}
+        lines = {name: per_row(outputs[name], rowwise=True) for name in self.bounds if name in outputs}
+        return {name: line for name, line in lines.items() if len(self.bounds[name].atol) in {1, line.shape[1]}}
 
     def _distance(self, a: Arrays, b: Arrays) -> NDArray[np.float64]:
         """Return the larger distance of two answers over the outputs, in units of what is allowed."""

@@ -43,7 +43,7 @@ def _pairs(model: Any) -> Iterator[tuple[int, float]]:
 def _sklearn(model: Any) -> Iterator[tuple[int, float]]:
     if hasattr(model, "best_estimator_"):
         yield from _pairs(model.best_estimator_)
-    elif hasattr(model, "tree_"):
+    elif hasattr(getattr(model, "tree_", None), "children_left"):  # KernelDensity calls something else a tree
         inner = model.tree_.children_left >= 0
         yield from zip(model.tree_.feature[inner], model.tree_.threshold[inner], strict=True)
     elif hasattr(model, "_predictors"):

@@ -1,0 +1,149 @@
+"""Conversion to ONNX: ours against the converter that each framework's users take today, pairwise in one process.
+
+Timed apart: what the converter does (ours with its list of problems, without the proof), the proof, and prediction
+through ONNX Runtime with one row and with 10,000, fed with what the source itself takes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from _measure import child, scratch, show
+
+ROUNDS = 5
+ROWS = 10_000
+
+SHARED = """
+import warnings; warnings.filterwarnings("ignore")
+import numpy as np, onnxruntime as ort, vitrify
+from dataclasses import replace
+from statistics import median
+from vitrify.checks.parity import Parity
+from vitrify.core.catalog import catalog
+from vitrify.core.plan import Step
+from vitrify.testing.directory import DirectorySink
+
+def timed(work, times):
+    start = time.perf_counter()
+    for _ in range(times):
+        work()
+    return (time.perf_counter() - start) / times
+
+def interleaved(rounds, times, *works):
+    for work in works:
+        work()
+    return [median(column) for column in zip(*([timed(work, times) for work in works] for _ in range(rounds)))]
+
+def compare(model, example, rows, theirs, feed):
+    rounds, home = int(sys.argv[1]), Path("ours")
+    home.mkdir(exist_ok=True)
+    source = vitrify.save(model, "model", example=example)
+    subject = replace(source.subject(), native=model)
+    road = catalog().row("transform", f"{source.document.format}-to-onnx")
+    step = Step(transform=road.name, source=road.source, target="onnx", fidelity=road.fidelity)
+    transform = road.load()
+    def ours():
+        for file in home.iterdir():
+            file.unlink()
+        assert not transform.problems(subject, step)
+        sink = DirectorySink(home)
+        transform.apply(subject, step, sink)
+        return sink.contents()["model.onnx"]
+    convert, other = interleaved(rounds, 1, ours, theirs)
+    a = ort.InferenceSession(ours())
+    b = ort.InferenceSession(theirs())
+    start = time.perf_counter()
+    vitrify.convert(source, to="onnx", checks=[Parity()])
+    proof = time.perf_counter() - start
+    figures = {"convert": convert, "convert_other": other, "proof": proof}
+    for label, count, times in (("one", 1, 200), ("many", len(rows), 1)):
+        x = rows[:count]
+        given, fed = {a.get_inputs()[0].name: x}, {b.get_inputs()[0].name: feed(x)}
+        figures[label], figures[label + "_other"] = interleaved(
+            2 * rounds, times, lambda: a.run(None, given), lambda: b.run(None, fed)
+        )
+    report(seconds=convert, **figures)
+"""
+
+XGBOOST = """
+import xgboost as xgb
+from onnxmltools import convert_xgboost
+from onnxmltools.convert.common.data_types import FloatTensorType
+rng = np.random.default_rng(0)
+X = rng.normal(size=(5000, 20)).astype(np.float32)
+y = (X[:, 0] + X[:, 1] ** 2 > 1).astype(int)
+model = xgb.XGBClassifier(n_estimators=100, max_depth=6, n_jobs=1).fit(X, y)
+def theirs():
+    return convert_xgboost(model, initial_types=[("X", FloatTensorType([None, 20]))]).SerializeToString()
+compare(model, X[:100], rng.normal(size=(ROWS, 20)).astype(np.float32), theirs, lambda x: x)
+"""
+LIGHTGBM = """
+import lightgbm as lgb
+from onnxmltools import convert_lightgbm
+from onnxmltools.convert.common.data_types import FloatTensorType
+rng = np.random.default_rng(0)
+X = rng.normal(size=(5000, 20))
+y = (X[:, 0] + X[:, 1] ** 2 > 1).astype(int)
+model = lgb.LGBMClassifier(n_estimators=100, n_jobs=1, verbose=-1).fit(X, y)
+def theirs():
+    types = [("X", FloatTensorType([None, 20]))]
+    return convert_lightgbm(model, initial_types=types, zipmap=False).SerializeToString()
+compare(model, X[:100], rng.normal(size=(ROWS, 20)), theirs, lambda x: x.astype(np.float32))
+"""
+FOREST = """
+from sklearn.ensemble import RandomForestClassifier
+from skl2onnx import to_onnx
+rng = np.random.default_rng(0)
+X = rng.normal(size=(5000, 20)).astype(np.float32)
+y = (X[:, 0] + X[:, 1] ** 2 > 1).astype(int)
+model = RandomForestClassifier(100, max_depth=10, random_state=0).fit(X, y)
+def theirs():
+    return to_onnx(model, X[:1], options={"zipmap": False}).SerializeToString()
+compare(model, X[:100], rng.normal(size=(ROWS, 20)).astype(np.float32), theirs, lambda x: x)
+"""
+CNN = """
+import torch
+torch.manual_seed(0)
+model = torch.nn.Sequential(
+    torch.nn.Conv2d(1, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
+    torch.nn.Conv2d(8, 16, 3, padding=1), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1),
+    torch.nn.Flatten(), torch.nn.Linear(16, 10),
+).eval()
+X = torch.randn(4, 1, 28, 28)
+def theirs():
+    import io, contextlib
+    stream = io.BytesIO()
+    with contextlib.redirect_stdout(io.StringIO()):
+        program = torch.onnx.export(
+            model, (X,), dynamo=True, dynamic_shapes=({0: torch.export.Dim("batch")},), verbose=False
+        )
+    return program.model_proto.SerializeToString()
+rows = np.random.default_rng(0).normal(size=(ROWS, 1, 28, 28)).astype(np.float32)
+compare(model, X, rows, theirs, lambda x: x)
+"""
+
+CASES = {
+    "XGBoost, 100 trees": ("onnxmltools", XGBOOST),
+    "LightGBM, 100 trees": ("onnxmltools", LIGHTGBM),
+    "random forest, 100 trees": ("skl2onnx", FOREST),
+    "small CNN": ("torch.onnx", CNN),
+}
+
+with scratch() as folder:
+    for name, (peer, code) in CASES.items():
+        here = Path(folder, name.replace(" ", "-").replace(",", ""))
+        here.mkdir()
+        figures = child(SHARED + f"ROWS = {ROWS}\n" + code, ROUNDS, folder=here)
+        rows = [
+            (
+                "conversion",
+                f"{figures['convert'] * 1e3:.0f} ms",
+                f"{figures['convert'] / figures['convert_other']:.2f} x {peer} (target: at most 1.2 x)",
+            ),
+            ("the proof", f"{figures['proof']:.1f} s", "conversion, parity and commit"),
+        ]
+        for label, what in (("one", "1 row"), ("many", f"{ROWS:,} rows")):
+            ours, other = figures[label], figures[f"{label}_other"]
+            value = f"{ours * 1e6:,.0f} µs" if label == "one" else f"{ours * 1e3:.1f} ms"
+            rows.append((f"predict {what}", value, f"{ours / other:.2f} x {peer}'s (target: at most 1 x)"))
+        show(f"{name}: vitrify against {peer} (median of {ROUNDS} rounds, interleaved)", rows)

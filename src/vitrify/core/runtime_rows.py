@@ -1,0 +1,182 @@
+"""The built-in runtimes. Adding one is a file in :mod:`vitrify.runtimes` and a row here."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from vitrify.core.row import Row
+
+_row = partial(Row, kind="runtime")
+
+RUNTIMES: tuple[Row, ...] = (
+    _row(
+        name="estimator",
+        target="vitrify.runtimes.estimator:Estimator",
+        types=(
+            "sklearn.base.BaseEstimator",
+            "lightgbm.basic.Booster",
+            "catboost.core.CatBoost",
+            "xgboost.sklearn.XGBModel",
+        ),
+        formats=("skops", "xgboost", "lightgbm", "catboost", "pickle"),
+        summary="objects with predict, predict_proba or transform, as scikit-learn has them",
+    ),
+    _row(
+        name="xgboost",
+        target="vitrify.runtimes.xgboost:XGBoostRuntime",
+        extra="xgboost",
+        requires=("xgboost",),
+        types=("xgboost.core.Booster",),
+        formats=("xgboost",),
+        summary="XGBoost's native booster",
+    ),
+    _row(
+        name="statsmodels",
+        target="vitrify.runtimes.statsmodels:Statsmodels",
+        extra="statsmodels",
+        requires=("statsmodels",),
+        types=(
+            *("statsmodels.base.model.Results", "statsmodels.base.wrapper.ResultsWrapper"),
+            "vitrify.formats._statsmodels.predictor.Predictor",
+        ),
+        formats=("statsmodels",),
+        summary="fitted results of statsmodels",
+    ),
+    _row(
+        name="torch",
+        target="vitrify.runtimes.torch:TorchRuntime",
+        extra="torch",
+        requires=("torch",),
+        types=("torch.nn.modules.module.Module",),
+        formats=("torch-export",),
+        summary="PyTorch on the CPU",
+    ),
+    _row(
+        name="torchscript",
+        target="vitrify.runtimes.torchscript:TorchScriptRuntime",
+        extra="torch",
+        requires=("torch",),
+        types=("torch.jit._script.RecursiveScriptModule", "torch.jit._script.ScriptModule"),
+        formats=("torchscript",),
+        summary="TorchScript's interpreter on the CPU",
+    ),
+    _row(
+        name="transformers",
+        target="vitrify.runtimes.transformers:TransformersRuntime",
+        extra="transformers",
+        requires=("transformers", "torch"),
+        types=("transformers.modeling_utils.PreTrainedModel",),
+        formats=("hugging-face",),
+        summary="Hugging Face models on PyTorch, with their tokenizer",
+    ),
+    _row(
+        name="onnxruntime",
+        target="vitrify.runtimes.onnxruntime:OnnxRuntime",
+        requires=("onnxruntime",),
+        types=("onnx.onnx_ml_pb2.ModelProto", "vitrify.formats.ort.OrtModel"),
+        formats=("onnx", "ort"),
+        summary="ONNX Runtime on the CPU",
+    ),
+    _row(
+        name="openvino",
+        target="vitrify.runtimes.openvino:OpenVino",
+        extra="openvino",
+        requires=("openvino",),
+        types=("openvino._ov_api.Model",),
+        formats=("openvino",),
+        summary="OpenVINO on the CPU",
+    ),
+    _row(
+        name="tensorflow",
+        target="vitrify.runtimes.tensorflow:TensorFlow",
+        extra="tensorflow",
+        requires=("tensorflow",),
+        types=(
+            "tensorflow.python.module.module.Module",
+            "tensorflow.python.trackable.autotrackable.AutoTrackable",
+            "tensorflow.python.eager.polymorphic_function.polymorphic_function.Function",
+        ),
+        formats=("saved-model",),
+        summary="TensorFlow's graphs on the CPU",
+    ),
+    _row(
+        name="keras",
+        target="vitrify.runtimes.keras:KerasRuntime",
+        extra="keras",
+        requires=("keras",),
+        types=("keras.src.models.model.Model",),
+        formats=("keras",),
+        summary="Keras on the backend at hand",
+    ),
+    _row(
+        name="litert",
+        target="vitrify.runtimes.litert:LiteRt",
+        extra="litert",
+        requires=("ai_edge_litert",),
+        types=("vitrify.formats.tflite.TfLiteModel",),
+        formats=("tflite",),
+        summary="LiteRT (TensorFlow Lite) on the CPU",
+    ),
+    _row(
+        name="jax",
+        target="vitrify.runtimes.jax:Jax",
+        extra="jax",
+        requires=("jax",),
+        types=(
+            *("jax._src.export._export.Exported", "jaxlib._jax.PjitFunction", "flax.nnx.module.Module"),
+            *(
+                "flax.linen.module.Module",
+                "equinox._module._module.Module",
+                "flax.nnx.transforms.compilation.JitWrapped",
+            ),
+        ),
+        formats=("jax-export",),
+        summary="JAX on the CPU",
+    ),
+    _row(
+        name="iree",
+        target="vitrify.runtimes.iree:Iree",
+        extra="iree",
+        requires=("iree", "jaxlib"),
+        types=("vitrify.formats.stablehlo.StableHloModule",),
+        formats=("stablehlo",),
+        summary="IREE: StableHLO compiled for this CPU when it is opened",
+    ),
+    _row(
+        name="treelite",
+        target="vitrify.runtimes.treelite:Treelite",
+        extra="treelite",
+        requires=("treelite",),
+        types=("treelite.model.Model",),
+        formats=("treelite",),
+        summary="Treelite's general tree inference",
+    ),
+    _row(
+        name="jpmml",
+        target="vitrify.runtimes.jpmml:Jpmml",
+        extra="pmml",
+        requires=("jpmml_evaluator",),
+        formats=("pmml",),
+        summary="JPMML, the evaluator of PMML (needs Java)",
+    ),
+    _row(
+        name="pfa",
+        target="vitrify.runtimes.pfa:PfaRuntime",
+        types=("vitrify.formats.pfa.PfaDocument",),
+        formats=("pfa",),
+        summary="Vitrify's own engine of the Portable Format for Analytics",
+    ),
+    _row(
+        name="hybrid",
+        target="vitrify.runtimes.hybrid:Hybrid",
+        formats=("hybrid",),
+        summary="a chain of parts, each in its own runtime",
+    ),
+    _row(
+        name="python",
+        target="vitrify.runtimes.callable:CallableRuntime",
+        types=("builtins.function", "builtins.object"),
+        formats=("python", "pickle"),
+        summary="any Python callable",
+    ),
+)

@@ -1,0 +1,1 @@
+"""The parts of a hybrid artifact and how they hang together."""

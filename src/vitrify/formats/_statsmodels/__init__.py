@@ -1,0 +1,1 @@
+"""What predicts of a fitted model of statsmodels, as values."""

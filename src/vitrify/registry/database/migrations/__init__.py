@@ -1,0 +1,1 @@
+"""Migrations, each run once and forward only; Alembic keeps count."""

@@ -1,0 +1,127 @@
+"""The page that shows the models: names, types, and a form to try each. Nothing is fetched from elsewhere.
+
+What stands in the page's own script and style is allowed by its hash; nothing else can run there.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import msgspec
+
+from vitrify.core.html import escape, html_table
+from vitrify.serve.protocols._openapi_models import example, first
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from vitrify.serve.models import Served
+    from vitrify.serve.ports import Port
+
+_MOST_FIELDS = 200
+
+_STYLE = """
+body { font: 1rem/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; }
+table { border-collapse: collapse; margin: .5rem 0; } th, td { text-align: left; padding: .2rem .8rem .2rem 0; }
+code, pre, textarea { font: .9rem ui-monospace, monospace; } textarea { width: 100%; height: 10rem; }
+section { border-top: 1px solid #ccc; margin-top: 2rem; } pre { background: #f4f4f4; padding: .6rem; overflow: auto; }
+label { display: grid; grid-template-columns: 16rem 20rem; margin: .2rem 0; } .bad { color: #a00000; }
+"""
+_SCRIPT = """
+const literal = (field) => field.dataset.datatype === "BYTES" ? JSON.stringify(field.value) : field.value;
+const tensor = (field) => '{"name": ' + JSON.stringify(field.name) + ', "shape": [1], "datatype": "' +
+  field.dataset.datatype + '", "data": [' + (field.value === "" && field.dataset.nullable ? "null" : literal(field)) +
+  ']}';
+for (const form of document.querySelectorAll("form")) {
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const whole = form.querySelector("textarea");
+    const fields = [...form.querySelectorAll("input[data-datatype]")];
+    const body = whole ? whole.value : '{"inputs": [' + fields.map(tensor).join(", ") + ']}';
+    const headers = {"content-type": "application/json"};
+    const token = form.querySelector("input[type=password]").value;
+    if (token) headers.authorization = "Bearer " + token;
+    const shown = form.querySelector("pre");
+    try {
+      const answer = await fetch(form.action, {method: "POST", headers, body});
+      shown.className = answer.ok ? "" : "bad";
+      shown.textContent = await answer.text();
+    } catch (error) {
+      shown.className = "bad";
+      shown.textContent = String(error);
+    }
+  });
+}
+"""
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+HEADERS = {
+    "content-security-policy": (
+        f"default-src 'none'; style-src {_hash(_STYLE)}; script-src {_hash(_SCRIPT)}; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+}
+
+
+def page(models: Iterable[Served]) -> bytes:
+    """Return the page of some models."""
+    sections = "".join(map(_section, models)) or "<p>No model is served.</p>"
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Models</title><style>{_STYLE}</style>'
+        '</head><body><h1>Models</h1><p>All routes: <a href="/openapi.json">openapi.json</a></p>'
+        f"{sections}<script>{_SCRIPT}</script></body></html>"
+    ).encode()
+
+
+def _section(served: Served) -> str:
+    place = f"/v2/models/{quote(served.name, safe='')}/versions/{quote(served.version, safe='')}"
+    reason = f" ({escape(served.reason)})" if served.reason else ""
+    return (
+        f"<section><h2>{escape(served.name)}, version {escape(served.version)}</h2>"
+        f"<p>{escape(served.state)}{reason}; {escape(served.platform)}; <code>{escape(served.digest)}</code>; "
+        f'<a href="{escape(place)}/openapi.json">openapi.json</a></p>'
+        f"{_fields('Inputs', served.inputs)}{_fields('Outputs', served.outputs)}{_form(served, place)}</section>"
+    )
+
+
+def _fields(title: str, ports: tuple[Port, ...]) -> str:
+    rows = [
+        (
+            *(port.name, port.field.dtype, port.datatype, ", ".join(map(str, port.field.shape))),
+            "yes" if port.field.nullable else "no",
+        )
+        for port in ports
+    ]
+    return html_table(("name", "type", "on the wire", "shape", "may be missing"), rows, caption=title)
+
+
+def _form(served: Served, place: str) -> str:
+    if all(len(port.shape) == 1 for port in served.inputs) and len(served.inputs) <= _MOST_FIELDS:
+        asked = "".join(map(_input, served.inputs))
+    else:
+        text = msgspec.json.format(msgspec.json.encode(example(served)), indent=1).decode()
+        asked = f'<label for="body-{escape(place)}">The request</label>'
+        asked += f'<textarea id="body-{escape(place)}">{escape(text)}</textarea>'
+    return (
+        f'<form action="{escape(place)}/infer" method="post">{asked}'
+        '<label>Token, where one is needed <input type="password" autocomplete="off"></label>'
+        '<button>Ask</button><pre aria-live="polite"></pre></form>'
+    )
+
+
+def _input(port: Port) -> str:
+    value = first(port)
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return (
+        f'<label>{escape(port.name)} <input name="{escape(port.name)}" value="{escape(text)}" '
+        f'data-datatype="{port.datatype}"{" data-nullable=yes" if port.field.nullable else ""}></label>'
+    )

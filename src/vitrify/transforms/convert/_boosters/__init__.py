@@ -1,0 +1,1 @@
+"""What the boosters say of themselves: trees, categories, features."""

@@ -1,0 +1,1 @@
+"""The clean-up after every conversion to ONNX."""

@@ -1,0 +1,1 @@
+"""StableHLO to ONNX, operation for operation."""

@@ -1,0 +1,1 @@
+"""Splitting an estimator into what goes to ONNX and what stays."""

@@ -1,0 +1,1 @@
+"""Computations that ONNX has no operator for, or none that is exact: functions, distances, searches, text."""

@@ -1,0 +1,1 @@
+"""Converters of scikit-learn's estimators, a family a file."""
