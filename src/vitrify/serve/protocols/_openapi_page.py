@@ -5,8 +5,6 @@ What stands in the page's own script and style is allowed by its hash; nothing e
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -58,28 +56,15 @@ for (const form of document.querySelectorAll("form")) {
 """
 
 
-def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-HEADERS = {
-    "content-security-policy": (
-        f"default-src 'none'; style-src {_hash(_STYLE)}; script-src {_hash(_SCRIPT)}; connect-src 'self'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
-    "referrer-policy": "no-referrer",
-    "cache-control": "no-store",
-}
-
-
-def page(models: Iterable[Served]) -> bytes:
+def page(models: Iterable[Served]) -> str:
     """Return the page of some models."""
     sections = "".join(map(_section, models)) or "<p>No model is served.</p>"
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Models</title><style>{_STYLE}</style>'
-        '</head><body><h1>Models</h1><p>All routes: <a href="/openapi.json">openapi.json</a></p>'
+        '</head><body><h1>Models</h1><p>All routes: <a href="/openapi.json">openapi.json</a>. '
+        'What happens now: <a href="/dashboard">dashboard</a>.</p>'
         f"{sections}<script>{_SCRIPT}</script></body></html>"
-    ).encode()
+    )
 
 
 def _section(served: Served) -> str:

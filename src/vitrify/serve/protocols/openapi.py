@@ -1,7 +1,7 @@
 """OpenAPI: the description of the whole server, made from the routes themselves, and of each model with its columns.
 
 ``/openapi.json`` describes every route; ``/v2/models/{model}/openapi.json`` one model, with the real names and types;
-``/docs`` is a page to read and to try them.
+``/`` and ``/docs`` are a page to read and to try them.
 
 Source: OpenAPI Specification 3.1.0.
 """
@@ -12,10 +12,11 @@ import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from vitrify.core.html import page_headers
 from vitrify.serve.protocols import _json, _openapi_models
 from vitrify.serve.protocols._asking import own_version
 from vitrify.serve.protocols._described import DescribedRoute, an_object
-from vitrify.serve.protocols._openapi_page import HEADERS, page
+from vitrify.serve.protocols._openapi_page import page
 from vitrify.serve.web import Answer
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     Schema = dict[str, Any]
 
-HTML = "text/html; charset=utf-8"
 _DOCUMENT = an_object({"openapi": {"type": "string"}, "paths": {"type": "object"}}, "openapi", "paths")
 _FIELD = re.compile(r"\{(\w+)\*?\}")
 _TOKEN = {"token": {"type": "http", "scheme": "bearer", "description": "needed where clients are configured"}}
@@ -45,7 +45,7 @@ def routes(engine: Engine, others: Iterable[Route]) -> tuple[Route, ...]:
         ("/openapi.json", told.server, "This description."),
         *((f"{path}/openapi.json", told.model, "The description of one model, with its columns.") for path in models),
     )
-    pages = (("/docs", told.page), ("/v2/docs", told.page), *((f"{path}/docs", told.page) for path in models))
+    pages = ("/", "/docs", "/v2/docs", *(f"{path}/docs" for path in models))
     told.own.extend(
         (
             *(
@@ -56,11 +56,11 @@ def routes(engine: Engine, others: Iterable[Route]) -> tuple[Route, ...]:
             ),
             *(
                 DescribedRoute(
-                    *("GET", path, endpoint, "docs", _json.error_answer),
+                    *("GET", path, told.page, "docs", _json.error_answer),
                     summary="A page to read about the models, and to try them.",
                     gives={"text/html": {"type": "string"}},
                 )
-                for path, endpoint in pages
+                for path in pages
             ),
         )
     )
@@ -88,7 +88,8 @@ class _Told:
             shown: tuple[Served, ...] = (self.engine.served(model, call.fields.get("version", "")),)
         else:
             shown = self.engine.index()
-        return Answer(200, page(shown), {"content-type": HTML, **HEADERS})
+        text = page(shown)
+        return Answer(200, text.encode(), page_headers(text))
 
 
 def document(routes: Iterable[Route]) -> Schema:

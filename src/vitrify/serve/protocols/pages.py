@@ -6,11 +6,9 @@ gives. It loads nothing from anywhere, and its policy lets it do nothing else.
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import re
 from typing import TYPE_CHECKING, Any
 
+from vitrify.core.html import page_headers
 from vitrify.serve.observe import dashboard
 from vitrify.serve.observe.exposition import OPENMETRICS, PROMETHEUS
 from vitrify.serve.planes.dispatch import plain_error
@@ -45,12 +43,7 @@ class Pages:
         """Read the page."""
         self._engine, self._observer, self._shares, self._events = engine, observer, shares, events
         self._page = dashboard.page()
-        self._headers = {
-            "content-type": "text/html; charset=utf-8",
-            "content-security-policy": policy(self._page),
-            "referrer-policy": "no-referrer",
-            **_FRESH,
-        }
+        self._headers = page_headers(self._page)
 
     async def metrics(self, call: Call) -> Answer:
         """Return the figures, in the format that is asked for."""
@@ -86,23 +79,3 @@ def routes(
         Route("GET", "/dashboard", pages.dashboard, "dashboard", plain_error, open=True),
         Route("GET", "/dashboard/data.json", pages.data, "dashboard data", plain_error),
     )
-
-
-def policy(page: str) -> str:
-    """Return the policy by which a page may run its own script, take its own style, ask its own server, and no more.
-
-    Source: https://www.w3.org/TR/CSP3/
-    """
-    hashed = {tag: " ".join(f"'sha256-{_hash(text)}'" for text in _inside(page, tag)) for tag in ("script", "style")}
-    return (
-        f"default-src 'none'; script-src {hashed['script']}; style-src {hashed['style']}; connect-src 'self'; "
-        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
-
-
-def _inside(page: str, tag: str) -> list[str]:
-    return re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
-
-
-def _hash(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
