@@ -72,8 +72,9 @@ class Browser:
             assert byte, "the browser has gone"
             message += byte
         said = json.loads(message)
-        if said.get("method") in {"Log.entryAdded", "Runtime.exceptionThrown"}:
-            self.said.append(said["params"])
+        if said.get("method") == "Log.entryAdded":
+            self.said.append(said["params"]["entry"])
+        assert said.get("method") != "Runtime.exceptionThrown", said["params"]["exceptionDetails"]["exception"]
         return said
 
 

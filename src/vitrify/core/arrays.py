@@ -117,8 +117,8 @@ def _require(condition: bool, otherwise: str) -> None:  # noqa: FBT001 (reads li
 def _encode(name: str, array: Array) -> dict[str, Array]:
     if isinstance(array, np.ma.MaskedArray):
         mask = np.ma.getmaskarray(array)
-        hidden = None if array.dtype.kind in "OUS" else np.zeros((), array.dtype)
-        return {**_encode(name, np.where(mask, hidden, array.data)), "mask": mask}  # type: ignore[arg-type]
+        hidden: Any = None if array.dtype.kind in "OUS" else np.zeros((), array.dtype)
+        return {**_encode(name, np.where(mask, hidden, array.data)), "mask": mask}
     if array.dtype.kind in "US":
         array = array.astype(object)
     if array.dtype.kind in _PLAIN and array.dtype.char not in "gG":

@@ -6,6 +6,8 @@ import base64
 import hashlib
 import html
 import re
+from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,6 +33,16 @@ def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, caption:
     head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def styled(page: str) -> str:
+    """Return a page with the style of all our pages where its own style begins with ``/* page.css */``."""
+    return page.replace("/* page.css */", _house_style(), 1)
+
+
+@cache
+def _house_style() -> str:
+    return files("vitrify.core").joinpath("page.css").read_text("utf-8")
 
 
 def page_headers(page: str) -> dict[str, str]:

@@ -119,9 +119,25 @@ _CONTAINERS = (
 _SIGNERS = (
     Row(
         kind="signer",
+        name="awskms",
+        target="vitrify.trust.awskms_signer:KmsSource",
+        extra="awskms",
+        requires=("boto3",),
+        summary="a key at Amazon's key service: awskms:///alias/release",
+    ),
+    Row(
+        kind="signer",
         name="exec",
         target="vitrify.trust.exec_signer:ExecSource",
         summary="a program that keeps the key: exec:./sign-with-our-kms",
+    ),
+    Row(
+        kind="signer",
+        name="pkcs11",
+        target="vitrify.trust.pkcs11_signer:Pkcs11Source",
+        extra="pkcs11",
+        requires=("pkcs11",),
+        summary="a key in a hardware module: pkcs11:token=models;object=release?module-path=/usr/lib/its.so",
     ),
 )
 

@@ -12,7 +12,7 @@ from vitrify.registry.api.serving import all_routes
 from vitrify.registry.requests import OPERATIONS, CreateToken, RevokeToken
 from vitrify.registry.values import ROLES
 
-OPEN = {"/health/live", "/health/ready", "/health"}
+OPEN = {"/health/live", "/health/ready", "/health", "/"}
 DIGEST = f"sha256:{'0' * 64}"
 
 

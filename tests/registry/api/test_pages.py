@@ -49,11 +49,11 @@ def test_health_is_open_and_says_no_more_than_that(registry_server):
     assert call(registry_server, "GET", "/health/ready")[2] == b'{"status":"ready"}'
 
 
-def test_the_page_for_people_runs_nothing_and_loads_nothing(registry_server, token):
-    status, headers, data = call(registry_server, "GET", "/", token=token)
+def test_the_list_of_operations_is_whole_and_runs_nothing(registry_server, token):
+    status, headers, data = call(registry_server, "GET", "/docs", token=token)
     page = data.decode()
     assert status == 200
-    assert "default-src 'none'" in headers["content-security-policy"]
+    assert "script-src 'none'" in headers["content-security-policy"]
     assert headers["x-content-type-options"] == "nosniff"
     assert "<script" not in page
     assert "://" not in page

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from html import escape
 from importlib import metadata
+from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
+from vitrify.core.html import escape, html_table, page_headers, styled
 from vitrify.registry.api import openapi
 from vitrify.registry.api.metrics import CONTENT_TYPE
 from vitrify.registry.api.operations import JSON
@@ -18,19 +19,11 @@ from vitrify.registry.requests import OPERATIONS
 if TYPE_CHECKING:
     from vitrify.registry.api.metrics import Metrics
 
-_HTML = {
-    "content-type": "text/html; charset=utf-8",
-    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
-    "referrer-policy": "no-referrer",
-}
-_STYLE = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark}"
-    "td{padding:.1rem 1rem .1rem 0;vertical-align:top}code{font-size:.9em}"
-)
+_STYLE = "/* page.css */ td { vertical-align: top; } a { color: var(--first); }"
 
 
 def page_routes(metrics: Metrics) -> tuple[Route, ...]:
-    """Return the routes; only the two of health are open."""
+    """Return the routes; open are the two of health, and the page, which tells nothing by itself."""
 
     def figures(call: Call) -> Answer:
         del call
@@ -41,7 +34,8 @@ def page_routes(metrics: Metrics) -> tuple[Route, ...]:
         Route("GET", "/health/ready", None, ready, "Ready"),
         Route("GET", "/metrics", "reader", figures, "Metrics"),
         Route("GET", "/openapi.json", "reader", described, "OpenAPI"),
-        Route("GET", "/", "reader", page, "Page"),
+        Route("GET", "/docs", "reader", operations, "Operations"),
+        Route("GET", "/", None, browse, "Page"),
     )
 
 
@@ -64,21 +58,32 @@ def described(call: Call) -> Answer:
     return Answer(200, openapi.description(), {"content-type": JSON})
 
 
-def page(call: Call) -> Answer:
+def browse(call: Call) -> Answer:
+    """Return the page for people; what it shows, it asks for with its reader's token."""
+    del call
+    return _html(files("vitrify.registry.api").joinpath("browse.html").read_text("utf-8"))
+
+
+def operations(call: Call) -> Answer:
     """Return a page that lists the operations."""
-    rows = "".join(
-        f"<tr><td><code>{operation.method}</code><td><code>{escape(operation.path)}</code>"
-        f"<td>{operation.role}<td>{escape((request.__doc__ or '').strip().splitlines()[0])}"
+    listed = [
+        (operation.method, operation.path, operation.role, (request.__doc__ or "").strip().splitlines()[0])
         for request, operation in OPERATIONS.items()
-    )
+    ]
     who = call.backend.actor
-    text = (
-        f"<!doctype html><html lang=en><meta charset=utf-8><title>Vitrify registry</title><style>{_STYLE}</style>"
-        f"<h1>Vitrify registry</h1><p>Version {escape(metadata.version('vitrify'))}. You are {escape(who.who)}: "
-        f"{', '.join(who.roles)}. The description for programs is <a href=openapi.json>openapi.json</a>; figures are "
-        f"at <a href=metrics>metrics</a>.<table><tr><th>Method<th>Path<th>Role<th>What it does{rows}</table></html>"
+    return _html(
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Vitrify registry</title>'
+        f"<style>{_STYLE}</style></head><body><h1>Vitrify registry</h1>"
+        f"<p>Version {escape(metadata.version('vitrify'))}. You are "
+        f"{escape(who.who)}: {', '.join(who.roles)}. The description for programs is "
+        '<a href="openapi.json">openapi.json</a>; figures are at <a href="metrics">metrics</a>.</p>'
+        f'<div class="scroll">{html_table(("method", "path", "role", "what it does"), listed)}</div></body></html>'
     )
-    return Answer(200, text.encode(), dict(_HTML))
+
+
+def _html(page: str) -> Answer:
+    whole = styled(page)
+    return Answer(200, whole.encode(), page_headers(whole))
 
 
 def _health(status: str) -> Answer:

@@ -76,7 +76,7 @@ class Route:
     Attributes:
         method: ``GET`` also answers HEAD, where no route does.
         pattern: Segments; ``{name}`` takes any one, ``{name*}`` at the end takes one or more.
-        role: What the token must grant. None is open to everybody: for health only.
+        role: What the token must grant. None is open to everybody: for what tells nothing.
         endpoint: Returns the answer, or raises what :mod:`vitrify.registry.api.errors` has a status for.
         name: What logs and figures call it; by default the endpoint's.
         streams: Whether the body is read from ``call.stream`` and not taken into memory.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from vitrify.core.html import styled
 from vitrify.serve.lanes import BOUNDS, ROW_BOUNDS
 from vitrify.serve.observe.metrics import figured, version
 from vitrify.serve.observe.process import process
@@ -100,4 +101,4 @@ def _histogram(histogram: Histogram) -> dict[str, Any]:
 
 def page() -> str:
     """Return the page, with its style and its script in it."""
-    return files("vitrify.serve.observe").joinpath("dashboard.html").read_text("utf-8")
+    return styled(files("vitrify.serve.observe").joinpath("dashboard.html").read_text("utf-8"))

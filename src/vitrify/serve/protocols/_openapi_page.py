@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from vitrify.core.html import escape, html_table
+from vitrify.core.html import escape, html_table, styled
 from vitrify.serve.protocols._openapi_models import example, first
 
 if TYPE_CHECKING:
@@ -21,12 +21,15 @@ if TYPE_CHECKING:
 
 _MOST_FIELDS = 200
 
-_STYLE = """
-body { font: 1rem/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; }
-table { border-collapse: collapse; margin: .5rem 0; } th, td { text-align: left; padding: .2rem .8rem .2rem 0; }
-code, pre, textarea { font: .9rem ui-monospace, monospace; } textarea { width: 100%; height: 10rem; }
-section { border-top: 1px solid #ccc; margin-top: 2rem; } pre { background: #f4f4f4; padding: .6rem; overflow: auto; }
-label { display: grid; grid-template-columns: 16rem 20rem; margin: .2rem 0; } .bad { color: #a00000; }
+_STYLE = """/* page.css */
+caption { text-align: left; padding: .35rem .8rem; color: var(--soft); }
+code, pre, textarea { font: .9rem ui-monospace, monospace; }
+table, form { background: var(--card); border: 1px solid var(--edge); border-radius: 10px; margin: .6rem 0; }
+form { display: block; padding: .7rem .9rem; }
+textarea { width: 100%; height: 10rem; color: inherit; background: var(--ground); border: 1px solid var(--edge); }
+pre { overflow: auto; margin: .6rem 0 0; white-space: pre-wrap; overflow-wrap: anywhere; }
+label { display: grid; grid-template-columns: minmax(8rem, 16rem) minmax(8rem, 20rem); margin: .2rem 0; }
+a { color: var(--first); }
 """
 _SCRIPT = """
 const literal = (field) => field.dataset.datatype === "BYTES" ? JSON.stringify(field.value) : field.value;
@@ -59,8 +62,9 @@ for (const form of document.querySelectorAll("form")) {
 def page(models: Iterable[Served]) -> str:
     """Return the page of some models."""
     sections = "".join(map(_section, models)) or "<p>No model is served.</p>"
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Models</title><style>{_STYLE}</style>'
+    return styled(
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Models</title>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style>'
         '</head><body><h1>Models</h1><p>All routes: <a href="/openapi.json">openapi.json</a>. '
         'What happens now: <a href="/dashboard">dashboard</a>.</p>'
         f"{sections}<script>{_SCRIPT}</script></body></html>"
