@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 import xml.etree.ElementTree as ET
 from itertools import pairwise
 
 import pytest
+from browser import browser, in_a_browser
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -145,7 +144,7 @@ EVIL = '</script><script>document.title="run"</script>"><img src=x onerror=docum
 
 
 @pytest.mark.external
-@pytest.mark.skipif(not shutil.which("chromium"), reason="needs chromium")
+@in_a_browser
 def test_in_a_real_browser_the_page_shows_and_the_names_in_a_model_run_nothing(tmp_path):
     inner = Graph(name="inner", inputs=("q",), nodes=(Node(operator="Neg", inputs=("q",), outputs=("z",)),))
     nodes = (
@@ -154,9 +153,10 @@ def test_in_a_real_browser_the_page_shows_and_the_names_in_a_model_run_nothing(t
     graph = Graph(name=EVIL, inputs=("x",), outputs=("y",), nodes=nodes, tensors={"x": Tensor(type=EVIL, shape=(1,))})
     file = tmp_path / "page.html"
     file.write_text(page.page(graph, "title of the page"), encoding="utf-8")
-    profile = f"--user-data-dir={tmp_path / 'profile'}"
-    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", profile, "--dump-dom", file.as_uri()]
-    dom = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    with browser(tmp_path / "profile") as tab:
+        tab.open(file.as_uri())
+        dom = tab.run("document.documentElement.outerHTML")
+        assert tab.said == []
     assert "<title>title of the page</title>" in dom
     assert re.search(r"<svg[^>]*style=\"transform: translate\(", dom), "the script ran and placed the drawing"
     assert len(re.findall(r"<section id=", dom)) == 2
