@@ -167,8 +167,8 @@ def test_a_plugin_whose_key_is_not_its_key_is_refused(ring, module):
 
 
 def test_a_scheme_that_nobody_has_is_said_so(ring):
-    with pytest.raises(UsageError, match="no signer is called 'pkcs11'"):
-        ring.signer("pkcs11:token=a;object=b")
+    with pytest.raises(UsageError, match="no signer is called 'tpm2'"):
+        ring.signer("tpm2:0x81010001")
 
 
 def test_a_key_that_was_made_elsewhere_is_used_by_its_path(ring, tmp_path):

@@ -52,12 +52,12 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, titl
         click.echo(line.rstrip())
 
 
-def show_facts(facts: Iterable[tuple[str, object]]) -> None:
-    """Print names and values, a line each."""
+def show_facts(facts: Iterable[tuple[str, object]], *, err: bool = False) -> None:
+    """Print names and values, a line each; to the standard error where they only go with what is printed."""
     rows = list(facts)
     width = max((len(name) for name, _ in rows), default=0)
     for name, value in rows:
-        click.echo(f"{click.style(name.ljust(width), bold=True)}  {value}")
+        click.echo(f"{click.style(name.ljust(width), bold=True)}  {value}", err=err)
 
 
 def missing(row: Row) -> str:

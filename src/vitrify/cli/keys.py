@@ -87,5 +87,5 @@ def show(key: str, as_json: bool) -> None:
     if as_json:
         show_json({**facts, "pem": public.pem.decode()})
         return
-    show_facts(facts.items())
+    show_facts(facts.items(), err=True)  # what is printed can be kept as the key's file
     click.echo(public.pem.decode(), nl=False)

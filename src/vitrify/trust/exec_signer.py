@@ -4,7 +4,7 @@
 
 - ``PROGRAM public`` writes the public key in PEM;
 - ``PROGRAM sign`` reads the data from its standard input and writes the signature's bytes: 64 bytes of Ed25519, or an
-  ECDSA signature in DER over the data's SHA-256.
+  ECDSA signature in DER over the data's SHA-256 (not r and s one after the other, as PKCS #11 gives them).
 
 A PIN or a token is the program's own business. Nothing else ever runs a program because of a reference: a reference is
 what its user wrote on a command line or into a configuration of this machine, never what came with a model.
@@ -13,12 +13,12 @@ what its user wrote on a command line or into a configuration of this machine, n
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vitrify.core.errors import MalformedError, ReferenceNotFoundError, UnavailableError, UsageError
 from vitrify.trust._private_file import MAX_KEY_BYTES
+from vitrify.trust._program import run
 from vitrify.trust.keys import PublicKey
 
 if TYPE_CHECKING:
@@ -26,11 +26,8 @@ if TYPE_CHECKING:
 
     from vitrify.trust.keys import Algorithm
 
-SECONDS = 120
-"""A program that takes longer is stopped; a person may have to touch a module meanwhile."""
-
-_MAX_SIGNATURE_BYTES = 1024
-_MAX_COMPLAINT = 500
+_MAX_SIGNATURE_BYTES = 250  # more than any has, and one byte says how long it is
+_ED25519_BYTES = _RAW_P256_BYTES = 64
 
 
 class ExecSource:
@@ -71,29 +68,28 @@ class ExecSigner:
 
         Raises:
             UnavailableError: The program failed, or took too long.
-            MalformedError: It wrote more than a signature.
+            MalformedError: What it wrote has not the form of a signature.
         """
-        return _run(self.program, "sign", data, _MAX_SIGNATURE_BYTES)
+        signature = _run(self.program, "sign", data, _MAX_SIGNATURE_BYTES)
+        _check_form(self.program, self.algorithm, signature)
+        return signature
 
 
 def _run(program: Path, verb: str, data: bytes, limit: int) -> bytes:
-    try:
-        done = subprocess.run(  # noqa: S603 (the user named this very program, and nothing is put into its arguments)
-            [program, verb], input=data, capture_output=True, timeout=SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        msg = f"{program} {verb} took more than {SECONDS} s"
-        raise UnavailableError(msg, remedy="run it by itself, and see what it waits for") from error
-    except OSError as error:
-        msg = f"could not run {program}: {error.strerror or error}"
-        raise UnavailableError(
-            msg, remedy="check that it is a program of this machine (a script begins with #!)"
-        ) from error
-    if done.returncode != 0:
-        complaint = done.stderr.decode(errors="replace").strip()[-_MAX_COMPLAINT:] or "and said nothing"
-        msg = f"{program} {verb} ended with {done.returncode}: {complaint}"
+    # The user named this very program, and nothing is put into its arguments.
+    ended = run([str(program), verb], data, limit=limit, what=f"{program} {verb}")
+    if ended.status != 0:
+        msg = f"{program} {verb} ended with {ended.status}: {ended.complaint or 'and said nothing'}"
         raise UnavailableError(msg, remedy="run it by itself, and see what is missing")
-    if len(done.stdout) > limit:
-        msg = f"{program} {verb} wrote {len(done.stdout)} bytes (expected at most {limit})"
-        raise MalformedError(msg)
-    return done.stdout
+    return ended.output
+
+
+def _check_form(program: Path, algorithm: Algorithm, signature: bytes) -> None:
+    """Refuse what is no signature of the algorithm whatever was signed, so that the author sees what to change."""
+    if algorithm == "ed25519" and len(signature) != _ED25519_BYTES:
+        msg = f"{program} sign wrote {len(signature)} bytes (expected the {_ED25519_BYTES} of an Ed25519 signature)"
+        raise MalformedError(msg, remedy="let it write the signature's bytes: no text, no newline, no encoding")
+    if algorithm == "ecdsa-p256" and not (signature[:1] == b"\x30" and signature[1:2] == bytes([len(signature) - 2])):
+        form = "r and s one after the other, it seems" if len(signature) == _RAW_P256_BYTES else "not in DER"
+        msg = f"{program} sign wrote {len(signature)} bytes, {form} (expected an ECDSA signature in DER)"
+        raise MalformedError(msg, remedy="ask its tool for DER; pkcs11-tool: --signature-format openssl")
