@@ -58,6 +58,13 @@ def test_the_module_of_a_class_is_bundled_with_all_that_it_imports_of_the_users(
     assert list(found) == ["alpha_mod", "beta_pkg", "beta_pkg.inner", "beta_pkg.sibling", "gamma_mod"]
 
 
+@pytest.mark.parametrize("line", ["from . import b", "from .. import b", "from ..deep import b"])
+def test_an_import_that_leads_beyond_the_top_package_brings_nothing(modules, line):
+    modules({"delta_mod.py": f"try:\n    {line}\nexcept ImportError:\n    b = None\nclass D: ...\n"})
+    importlib.import_module("delta_mod")
+    assert list(code.bundle(["delta_mod.D"])) == ["delta_mod"]
+
+
 def test_modules_of_distributions_and_of_the_standard_library_are_not_bundled():
     assert code.bundle(["numpy.ndarray", "json.JSONDecoder", "vitrify.core.digest.Digest"]) == {}
 

@@ -127,7 +127,10 @@ def _imports(module: str, file: Path) -> Iterator[str]:
                 yield from _prefixes(alias.name)
         elif isinstance(node, ast.ImportFrom):
             relative = "." * node.level + (node.module or "")
-            base = importlib.util.resolve_name(relative, package) if node.level else relative
+            try:
+                base = importlib.util.resolve_name(relative, package) if node.level else relative
+            except ImportError:  # beyond its top package: what runs it catches this error, or it does not run
+                continue
             yield from _prefixes(base)
             yield from (f"{base}.{alias.name}" for alias in node.names)
 
