@@ -248,11 +248,13 @@ class Crowd:
 
     Attributes:
         said: By id: what was answered.
+        breaks: By client: how often it began to find nobody who answers.
     """
 
     server: Loaded
     count: int = 16
     said: dict = field(default_factory=dict)
+    breaks: Counter = field(default_factory=Counter)
 
     def __post_init__(self):
         self._ids = itertools.count()
@@ -260,12 +262,14 @@ class Crowd:
         self._threads = [threading.Thread(target=self._ask, args=(at,)) for at in range(self.count)]
 
     def _ask(self, at):
-        client = Rest(self.server.http) if at % 2 else Rpc(self.server.grpc)
+        client, found = Rest(self.server.http) if at % 2 else Rpc(self.server.grpc), True
         try:
             while not self._ended.is_set():
                 number = next(self._ids)
                 self.said[number] = client(number)
-                if self.said[number][0] in {"closed", "UNAVAILABLE"}:
+                former, found = found, self.said[number][0] not in {"closed", "UNAVAILABLE"}
+                self.breaks[at] += former and not found
+                if not found:
                     time.sleep(0.02)
         finally:
             client.close()

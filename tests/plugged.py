@@ -9,11 +9,14 @@ import socket
 import struct
 from contextlib import contextmanager
 
+import grpc
 import numpy as np
+from both_planes import INFER
 from wire import message
 
 from vitrify.core.signature import Signature
 from vitrify.serve.models import Served
+from vitrify.serve.protocols._messages import messages
 from vitrify.testing.lane_models import INPUTS, LIMIT, OUTPUTS, WIDTH, Model, row, spec
 
 GLASS = "glass"
@@ -135,6 +138,17 @@ def exchange(address, *pieces, end=False):
         except OSError:
             pass  # it was refused while it was sent
         return rest_of(connection)
+
+
+def well(running, value=3):
+    """Assert that an honest client is answered, over both protocols."""
+    [(status, _, body)] = answers(exchange(running.http, head(document(value))))
+    assert (status, firsts(body)) == (200, [value])
+    with grpc.insecure_channel(running.grpc, [("grpc.use_local_subchannel_pool", 1)]) as channel:
+        answer = messages("inference").ModelInferResponse.FromString(
+            channel.unary_unary(INFER)(rpc(value), timeout=LIMIT)
+        )
+    assert np.frombuffer(answer.raw_output_contents[1], np.int64).tolist() == [value]
 
 
 def frame(kind, flags=0, stream=0, payload=b"", length=None):

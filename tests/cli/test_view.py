@@ -74,11 +74,13 @@ def test_netron_serves_the_file_that_it_is_handed(model):
         line = running.stdout.readline()
         address = line.split()[-1]
         assert address.startswith("http://localhost:"), line
-        for _ in range(100):
+        end = time.monotonic() + 120
+        while True:
             try:
-                page = urllib.request.urlopen(address, timeout=5).read()
+                page = urllib.request.urlopen(address, timeout=60).read()
                 break
             except OSError:
+                assert time.monotonic() < end, "nobody answers"
                 time.sleep(0.1)
         assert b"Netron" in page
     finally:

@@ -214,7 +214,7 @@ from vitrify.registry.blobs.uploads import open_uploads
 def chunks():
     yield b"x" * 9_000_000
     print("sent", flush=True)
-    time.sleep(60)
+    time.sleep(3600)
 
 open_uploads(open_blobs(sys.argv[1])).append(sys.argv[2], 0, chunks())
 """

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from registries import register
+from servers import PATIENCE, until
 
 from vitrify.core.errors import ReferenceNotFoundError, UsageError
 from vitrify.registry import requests as r
@@ -39,7 +40,7 @@ def receiver():
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
         server.seen, server.answers, server.elsewhere = [], [], "http://127.0.0.1:1/"
         server.url = f"http://127.0.0.1:{server.server_port}/hook?x=1"
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield server
         server.shutdown()
@@ -162,12 +163,9 @@ def test_the_sender_runs_until_it_is_stopped(backend, receiver):
     thread = threading.Thread(target=sender.run, args=(0.01,))
     thread.start()
     register(backend)
-    for _ in range(500):
-        if receiver.seen:
-            break
-        threading.Event().wait(0.01)
+    until(lambda: receiver.seen, "the event arrived")
     sender.stop()
-    thread.join(10)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
     assert len(receiver.seen) == 1
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import gzip
-import http.client
 import json
 import os
 import socket
-import threading
 from pathlib import Path
 
 import grpc
-import numpy as np
 import pytest
 from both_planes import INFER
 from plugged import (
-    GLASS,
     PREFACE,
     SETTINGS,
     answers,
@@ -28,19 +24,17 @@ from plugged import (
     frame,
     head,
     plugged,
-    rest_of,
     rpc,
+    well,
 )
 from whole_server import PLANES, whole
 
-from vitrify.serve.protocols._messages import messages
 from vitrify.stores.oci_layout import OciLayout
 from vitrify.testing.lane_models import LIMIT, Model, twice, until
 
 BODY = 1 << 20
+INFLATED = 64 * BODY
 HEADERS, RESET, GOAWAY = 1, 3, 7
-SECONDS = 2.0
-"""For a head, and for a body: an honest client is quicker on the slowest machine."""
 
 
 def resources():
@@ -54,13 +48,7 @@ def resources():
 @pytest.fixture(scope="module", params=PLANES)
 def running(request, tmp_path_factory):
     """A server that ends with as many threads, file descriptors and about as much memory as after its first answers."""
-    limits = {
-        "body": BODY,
-        "head_seconds": SECONDS,
-        "body_seconds": SECONDS,
-        "idle_seconds": 2 * SECONDS,
-        "connections": 64,
-    }
+    limits = {"body": BODY, "head_seconds": LIMIT, "body_seconds": LIMIT, "idle_seconds": LIMIT, "connections": 64}
     store = OciLayout(tmp_path_factory.mktemp("store"))
     with whole(request.param, store, (), server=limits) as running, plugged(running, twice, queue=16):
         for value in range(20):
@@ -70,30 +58,14 @@ def running(request, tmp_path_factory):
         well(running, 1)
         until(lambda: resources()[1] <= before[1] + 4, "every connection was closed")
         until(lambda: resources()[0] <= before[0] + 16, "no thread was left behind")
-        assert resources()[2] < before[2] + (192 << 20)
-
-
-def well(running, value=3):
-    """Assert that another client is answered, over both protocols."""
-    connection = http.client.HTTPConnection(running.http, timeout=LIMIT)
-    try:
-        connection.request("POST", f"/v2/models/{GLASS}/infer", document(value))
-        response = connection.getresponse()
-        assert (response.status, firsts(response.read())) == (200, [value])
-    finally:
-        connection.close()
-    with grpc.insecure_channel(running.grpc, [("grpc.use_local_subchannel_pool", 1)]) as channel:
-        answer = messages("inference").ModelInferResponse.FromString(
-            channel.unary_unary(INFER)(rpc(value), timeout=LIMIT)
-        )
-    assert np.frombuffer(answer.raw_output_contents[1], np.int64).tolist() == [value]
+        assert resources()[2] < before[2] + INFLATED, "of all that was sent, not even what the bomb holds was kept"
 
 
 def deep(levels):
     return b'{"inputs": ' + b"[" * levels + b"]" * levels + b"}"
 
 
-BOMB = gzip.compress(bytes(64 * BODY))
+BOMB = gzip.compress(bytes(INFLATED))
 WHOLE = document(1)
 CHUNKED = "transfer-encoding: chunked"
 CASES = {
@@ -111,7 +83,6 @@ CASES = {
     "two lengths": (head(b"{}", "content-length: 3"), 400),
     "a length and chunks": (head(b"2\r\n{}\r\n0\r\n\r\n", CHUNKED, length=4), {400}),
     "a chunk that is none": (head(b"zz\r\n{}\r\n0\r\n\r\n", CHUNKED), 400),
-    "a huge chunk": (head(b"ffffffffffffffff\r\n{}", CHUNKED), {400, 413}),
     "chunks of more than is taken": (head(b"%x\r\n" % (BODY + 9) + b" " * (BODY + 9) + b"\r\n0\r\n\r\n", CHUNKED), 413),
     "a coding that nobody knows": (head(WHOLE, "content-encoding: br"), {400, 415}),
     "a gzip bomb": (head(BOMB, "content-encoding: gzip"), 413),
@@ -131,7 +102,6 @@ CASES = {
     "no version": (b"GET /v2\r\n\r\n", {200, 400, 505}),
     "a version from elsewhere": (b"GET /v2 HTTP/9.9\r\nhost: here\r\n\r\n", {400, 505}),
     "HTTP/2": (PREFACE + SETTINGS, {400, 505}),
-    "a TLS hello": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(512), {400, 408, None}),
     "anything": (bytes(range(256)) * 16, {400, None}),
 }
 
@@ -185,56 +155,6 @@ def test_a_request_that_comes_byte_by_byte_is_answered(running):
     sent = head(document(7))
     found = answers(exchange(running.http, *(sent[at : at + 1] for at in range(len(sent)))))
     assert [(status, firsts(body)) for status, _, body in found] == [(200, [7])]
-
-
-def test_who_is_slow_is_let_go(running):
-    """A head, a body, a chunk and a preface that never end, and a client of HTTP/2 that says no more: all at a time."""
-    half = head(WHOLE)[:-20]
-    begun = (
-        (running.http, b"POST /v2"),
-        (running.http, head(b"")[:-2]),
-        (running.http, half),
-        (running.http, head(b"", CHUNKED) + b"5\r\nab"),
-        (running.http, head(b"", CHUNKED) + b"1;" + b"x" * 50),
-        (running.grpc, PREFACE[:9]),
-        (running.grpc, b""),
-        (running.http, b""),
-    )
-    found = [None] * len(begun)
-
-    def stay(at):
-        with connected(begun[at][0]) as connection:
-            connection.sendall(begun[at][1])
-            found[at] = rest_of(connection)
-
-    threads = [threading.Thread(target=stay, args=(at,)) for at in range(len(begun))]
-    for thread in threads:
-        thread.start()
-    well(running)
-    for thread in threads:
-        thread.join()
-    assert None not in found
-    for text in found[:5]:
-        assert [status for status, _, _ in answers(text)] in ([], [400], [408])
-    well(running)
-
-
-def test_a_head_that_drips_is_let_go(running):
-    with connected(running.http) as connection:
-        connection.settimeout(0.05)
-        connection.sendall(b"GET /v2 HTTP/1.1\r\n")
-
-        def closed():
-            try:
-                connection.sendall(b"x: y\r\n")
-                return not connection.recv(1000)
-            except TimeoutError:
-                return False
-            except OSError:
-                return True
-
-        until(closed, "the connection was closed although bytes came")
-    well(running)
 
 
 BEGUN = PREFACE + SETTINGS
@@ -398,5 +318,9 @@ def test_a_model_that_hangs_is_given_up_and_others_go_on(running):
         well(running)
         model.release()
         until(lambda: not lane.figures().stuck, "the model came back")
-        found = answers(exchange(running.http, head(document(4), path=path)))
-        assert firsts(found[0][2]) == [4]
+
+        def answered():  # again and again: on a machine that stalls, a run may take longer than it may
+            [(status, _, body)] = answers(exchange(running.http, head(document(4), path=path)))
+            return status == 200 and firsts(body) == [4]
+
+        until(answered, "it is answered")

@@ -39,14 +39,16 @@ def test_ten_times_too_much_is_refused_and_takes_no_memory(tmp_path, plane, reco
         Crowd(server, count=40) as crowd,
     ):
         crowd.more(100)
+        recorder.close()  # so that too much comes, however slow the crowd is
+        until(lambda: {429, "RESOURCE_EXHAUSTED"} <= set(crowd.statuses()), "both are refused")
+        recorder.open()
         before = server.memory()
-        crowd.more(300)
-        assert server.memory() < before + 24 * MIB
+        crowd.more(2000, 429)
+        assert server.memory() < before + 8 * MIB, "not even 4 KiB are kept of what was refused"
+        crowd.more(100)
         assert set(crowd.statuses()) <= {200} | REFUSED
         refused = [one for one in crowd.said.copy().values() if one[0] == 429]
-        assert refused
         assert all(int(headers["retry-after"]) >= 1 for _, _, headers in refused)
-        assert crowd.statuses()["RESOURCE_EXHAUSTED"]
     ran = recorder.ran()
     assert set(ran.values()) == {1}, "each is run once"
     assert set(ran) == crowd.answered(), "what is refused is not run, and what is run is answered"
@@ -160,7 +162,7 @@ def test_a_request_whose_deadline_has_passed_is_answered_at_once_and_never_run(t
 def test_half_requests_and_clients_that_leave_harm_nobody(tmp_path, plane, recorder):
     recorder.seal(store(tmp_path), seconds=0.001)
     with (
-        loaded(tmp_path, plane, head_seconds=3.0, body_seconds=3.0) as server,
+        loaded(tmp_path, plane, head_seconds=5.0, body_seconds=5.0) as server,
         Crowd(server) as crowd,
         contextlib.ExitStack() as opened,
     ):
@@ -204,8 +206,7 @@ def test_one_of_several_processes_is_killed_and_comes_back(tmp_path, plane, reco
         until(lambda: not any(Path(f"/proc/{one}").exists() for one in orphans), "its workers ended with it")
         crowd.more(200)
         assert set(crowd.statuses()) <= {200, "UNAVAILABLE"} | LEFT
-        lost = {number for number, one in crowd.said.copy().items() if one[0] != 200}
-        assert len(lost) <= 4 * crowd.count, "only what the killed one held"
+        assert max(crowd.breaks.values()) <= 2, "each client lost what the killed one held, and was answered again"
         server.process.terminate()
         assert server.process.wait(LIMIT) == 0
 

@@ -256,22 +256,30 @@ def _replaced(running, factors):
                 seen.add(factor)
                 count += 1
 
-    async def change():
+    async def change(clients):
         engine = running.server.engine
         for at in range(6):
-            await engine.load(ModelSettings(reference=f"by{3 - at % 2}", name="m", version="1"))
+            factor = 3 - at % 2
+            await engine.load(ModelSettings(reference=f"by{factor}", name="m", version="1"))
+            seen.discard(factor)
+            await asyncio.to_thread(until, lambda factor=factor: factor in seen or _any_ended(clients), "it answers")
             await engine.load(ModelSettings(reference="other", name="other"))
             await engine.unload("other")
 
     with ThreadPoolExecutor(4) as pool:
         clients = [pool.submit(ask) for ask in (by_rest, by_grpc, by_rest, by_grpc)]
         try:
-            asyncio.run(change())
+            asyncio.run(change(clients))
         finally:
             done.set()
         for client in clients:
             client.result(LIMIT)
     assert seen == {2, 3}
+
+
+def _any_ended(clients):
+    """Say whether a client has ended before it was told to; what it found is raised where it is joined."""
+    return any(client.done() for client in clients)
 
 
 def rpc_rows():

@@ -7,6 +7,8 @@ import json
 import socket
 from contextlib import closing
 
+from servers._process import PATIENCE
+
 
 def call(server, method, path, *, token=None, body=None, raw=None, **headers):
     """Send one request; return status, headers and body. ``body`` is sent as JSON, ``raw`` as it is."""
@@ -16,24 +18,22 @@ def call(server, method, path, *, token=None, body=None, raw=None, **headers):
     if body is not None:
         raw = json.dumps(body).encode()
         head.setdefault("Content-Type", "application/json")
-    with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)) as connection:
         connection.request(method, path, body=raw, headers=head)
         answer = connection.getresponse()
         return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
 
 
-def send(server, data, *, wait=True, timeout=30):
-    """Send bytes; return what comes back until the server closes or says no more."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=timeout) as connection:
-        connection.sendall(data)
-        if not wait:
-            return b""
+def send(server, data, *, wait=True, enough=None):
+    """Send bytes; return what comes back until the server closes, or until ``enough`` is in it."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
         received = b""
         try:
-            while piece := connection.recv(65536):
+            connection.sendall(data)
+            while wait and (piece := connection.recv(65536)):
                 received += piece
-        except TimeoutError:
-            return received + b"<still open>"
-        except ConnectionResetError:
-            pass
+                if enough is not None and enough in received:
+                    break
+        except ConnectionError:
+            pass  # it was closed while it was sent, or before all was read
         return received

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from servers._process import HOST, free_port, needs, running
+from servers._process import HOST, PATIENCE, free_port, needs, running
 
 _USER = "postgres"
 _SETTINGS = {
@@ -43,11 +43,11 @@ class Postgresql:
         """Return the SQLAlchemy URL of a database; pass ``driver="postgresql"`` for psycopg's own."""
         return f"{driver}://{_USER}@{HOST}:{self.port}/{database}"
 
-    def wait(self, seconds=60):
+    def wait(self):
         """Wait until it lets somebody in: it listens before it does."""
         import psycopg
 
-        end = time.monotonic() + seconds
+        end = time.monotonic() + PATIENCE
         while True:
             try:
                 psycopg.connect(self.url(driver="postgresql")).close()
@@ -67,7 +67,7 @@ class Postgresql:
     def stop(self):
         """Let the server die at once."""
         self.process.send_signal(signal.SIGQUIT)
-        self.process.wait(30)
+        self.process.wait(PATIENCE)
 
     def database(self):
         """Make a new, empty database and return its SQLAlchemy URL."""

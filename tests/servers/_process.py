@@ -12,14 +12,32 @@ from contextlib import contextmanager, suppress
 import pytest
 
 HOST = "127.0.0.1"
-_PATIENCE = 60
+PATIENCE = 120
+"""Seconds that a test waits for what must come: a machine that has much else to do takes long to start a process."""
 
 
 def free_port():
-    """Return a port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return probe.getsockname()[1]
+    """Return a port that nobody listens on now, and that nobody gets who leaves the choice to the system.
+
+    A connection is made through it and closed on this side first. So for a minute it waits for stray packets, in which
+    time a server may listen on it that says which port it wants, as all do; but the system gives it to nobody.
+    """
+    with socket.create_server((HOST, 0)) as listener:
+        port = listener.getsockname()[1]
+        near = socket.create_connection((HOST, port))
+        far, _ = listener.accept()
+        far.close()
+        near.recv(1)
+        near.close()
+    return port
+
+
+def until(condition, what):
+    """Wait until something is so."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, f"in {PATIENCE} s it never came to be so: {what}"
+        time.sleep(0.01)
 
 
 def needs(*programs):
@@ -48,11 +66,11 @@ def running(command, port, log, *, env=None, stop=signal.SIGTERM):
 
 
 def _wait(process, port, log):
-    end = time.monotonic() + _PATIENCE
+    end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         if process.poll() is not None:
             pytest.fail(f"the server ended with {process.returncode}: {log.read_text(errors='replace')[-2000:]}")
         with suppress(OSError), socket.create_connection((HOST, port), 1):
             return
         time.sleep(0.02)
-    pytest.fail(f"the server did not answer within {_PATIENCE} s: {log.read_text(errors='replace')[-2000:]}")
+    pytest.fail(f"the server did not answer within {PATIENCE} s: {log.read_text(errors='replace')[-2000:]}")

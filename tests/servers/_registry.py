@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from servers._process import HOST, free_port, running
+from servers._process import HOST, PATIENCE, free_port, running
 
 _SERVE = "import sys; from vitrify.cli.registry import command; {before}; command(sys.argv[1:], standalone_mode=True)"
 
@@ -44,7 +44,7 @@ class RegistryServer:
         """Stop it: gently, or with ``signal.SIGKILL``; return its exit code."""
         process, self.process = self.process, None
         process.send_signal(how)
-        code = process.wait(40)
+        code = process.wait(PATIENCE)
         self._running.__exit__(None, None, None)
         return code
 

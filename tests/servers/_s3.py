@@ -9,7 +9,7 @@ import urllib.request
 
 import pytest
 
-from servers._process import HOST, free_port, running
+from servers._process import HOST, PATIENCE, free_port, running
 
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "test",
@@ -34,7 +34,9 @@ class S3:
     def bucket(self):
         """Make a new, empty bucket and return its name."""
         name = f"test-{secrets.token_hex(8)}"
-        urllib.request.urlopen(urllib.request.Request(f"{self.endpoint}/{name}", method="PUT"), timeout=10).close()
+        urllib.request.urlopen(
+            urllib.request.Request(f"{self.endpoint}/{name}", method="PUT"), timeout=PATIENCE
+        ).close()
         return name
 
     def url(self, prefix="models"):
@@ -43,7 +45,7 @@ class S3:
 
     def version(self):
         """Return what the server says that it is."""
-        with urllib.request.urlopen(f"{self.endpoint}/moto-api/data.json", timeout=10) as answer:
+        with urllib.request.urlopen(f"{self.endpoint}/moto-api/data.json", timeout=PATIENCE) as answer:
             return json.load(answer)
 
 

@@ -6,12 +6,14 @@ from base64 import b64encode
 
 import pytest
 
+from servers import PATIENCE
+
 pytestmark = pytest.mark.external
 
 
 def status(url, **headers):
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=10) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=PATIENCE) as answer:
             return answer.status
     except urllib.error.HTTPError as error:
         return error.code

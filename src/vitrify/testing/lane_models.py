@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from vitrify.core.errors import UnavailableError
 from vitrify.core.signature import BATCH, Field
 from vitrify.serve.lanes import Batching, LaneSpec
 from vitrify.serve.ports import port
@@ -68,6 +69,21 @@ def error(future: Future[Reply]) -> BaseException:
     raised = future.exception(LIMIT)
     assert raised is not None, "it was answered"
     return raised
+
+
+def insist(lane: Lane, *values: float) -> tuple[Arrays, int]:
+    """Ask until it is answered, and return the outputs and how often it was not.
+
+    For a lane whose ``run_seconds`` are so few that a machine that stalls takes longer for a model that does nothing.
+    """
+    end, failures = time.monotonic() + LIMIT, 0
+    while True:
+        try:
+            return answer(lane.submit(ask(*values))), failures
+        except UnavailableError:
+            failures += 1
+            assert time.monotonic() < end, "it was never answered"
+            time.sleep(0.001)
 
 
 def until(condition: Callable[[], bool], what: str) -> None:

@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from servers import call, running_server, send
+from servers import PATIENCE, call, running_server, send, until
 
 from vitrify.core.digest import Digest
 from vitrify.registry.api import exchange, protocol
@@ -43,34 +43,35 @@ def test_the_times_are_short():
 
 def test_heads_that_do_not_end_are_closed_and_others_are_answered_meanwhile(server, token):
     drip = b"GET / HTTP/1.1\r\nX: "
-    slow = [threading.Thread(target=send, args=(server, drip), kwargs={"timeout": 20}) for _ in range(50)]
+    slow = [threading.Thread(target=send, args=(server, drip)) for _ in range(50)]
     for thread in slow:
         thread.start()
     assert call(server, "GET", "/v1/models", token=token)[0] == 200
     for thread in slow:
-        thread.join(60)
+        thread.join(PATIENCE)
     assert not any(thread.is_alive() for thread in slow)
 
 
 def test_a_head_that_comes_byte_by_byte_is_closed_all_the_same(server):
-    with socket.create_connection(("127.0.0.1", server.port), timeout=15) as connection:
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
         connection.sendall(b"GET /")
         connection.settimeout(0.1)
-        for _ in range(150):
+
+        def closed():
             try:
                 connection.sendall(b"X")
-                if connection.recv(4096) == b"":
-                    return
+                return connection.recv(4096) == b""
             except TimeoutError:
-                continue
+                return False
             except OSError:  # a broken pipe or a reset, whichever comes first
-                return
-        pytest.fail("the connection is still open")
+                return True
+
+        until(closed, "the connection is closed")
 
 
 def test_a_body_that_does_not_come_is_given_up(server, token):
     start = head(token, "POST /v1/models HTTP/1.1", "Content-Type: application/json", "Content-Length: 100")
-    assert send(server, start + b"{", timeout=15).startswith(b"HTTP/1.1 503")
+    assert send(server, start + b"{").startswith(b"HTTP/1.1 503")
 
 
 def test_of_an_upload_that_stops_coming_what_came_stays(server, token):
@@ -78,7 +79,7 @@ def test_of_an_upload_that_stops_coming_what_came_stays(server, token):
     asked = {"digest": str(Digest.of(data)), "size": len(data)}
     place = call(server, "POST", "/v1/uploads", token=token, body=asked)[1]["location"]
     start = head(token, f"PATCH {place} HTTP/1.1", "Upload-Offset: 0", f"Content-Length: {len(data)}")
-    assert send(server, start + data[:150_000], timeout=15).startswith(b"HTTP/1.1 503")
+    assert send(server, start + data[:150_000]).startswith(b"HTTP/1.1 503")
     assert call(server, "HEAD", place, token=token)[1]["upload-offset"] == "150000"
 
 
@@ -86,7 +87,7 @@ def test_a_reader_that_takes_nothing_is_left_and_takes_no_thread_for_ever(server
     data = os.urandom(40_000_000)
     place = f"/v1/content/{Digest.of(data)}"
     assert call(server, "PUT", place, token=token, raw=data)[0] == 201
-    lazy = [socket.create_connection(("127.0.0.1", server.port), timeout=15) for _ in range(30)]
+    lazy = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(30)]
     for connection in lazy:
         connection.sendall(head(token, f"GET {place} HTTP/1.1"))
     time.sleep(SECONDS * 3)
@@ -98,6 +99,6 @@ def test_a_reader_that_takes_nothing_is_left_and_takes_no_thread_for_ever(server
 def test_a_pipeline_of_requests_is_answered_in_its_order(server, token):
     one = head(token, "GET /v1/events/head HTTP/1.1", "X-Request-Id: aaaaaaaa")
     two = head(token, "GET /health/live HTTP/1.1", "X-Request-Id: bbbbbbbb", "Connection: close")
-    answer = send(server, one * 20 + two, timeout=15)
+    answer = send(server, one * 20 + two)
     assert answer.count(b"HTTP/1.1 200") == 21
     assert answer.rindex(b"aaaaaaaa") < answer.index(b"bbbbbbbb")

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mlflow_wire import API, FILES, ROUTER, Refused, Wire
+from servers import PATIENCE
 
 from vitrify.core.digest import Digest
 from vitrify.registry.api.mlflow import _wire, rows
@@ -224,7 +225,7 @@ def test_an_upload_that_breaks_off_leaves_nothing(server, token):
     raw(server, "PUT", f"{FILES}/0/kept.bin", token, b"before")
     host, port = server.url.removeprefix("http://").split(":")
     head = f"PUT {FILES}/0/kept.bin HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n"
-    with socket.create_connection((host, int(port)), 20) as connection:
+    with socket.create_connection((host, int(port)), PATIENCE) as connection:
         connection.sendall(head.encode() + b"content-length: 5000000\r\n\r\n" + b"x" * 2_000_000)
     for _ in range(20):
         assert raw(server, "GET", f"{FILES}/0/kept.bin", token).data == b"before"
@@ -251,7 +252,7 @@ def token(server):
 def raw(server, method, path, token, body=b""):
     """Send a request whose path nobody tidies up."""
     headers = {"authorization": f"Bearer {token}"} if token else {}
-    with closing(HTTPConnection(server.url.removeprefix("http://"), timeout=20)) as connection:
+    with closing(HTTPConnection(server.url.removeprefix("http://"), timeout=PATIENCE)) as connection:
         connection.putrequest(method, path, skip_accept_encoding=True)
         for name, value in {**headers, "content-length": str(len(body))}.items():
             connection.putheader(name, value)

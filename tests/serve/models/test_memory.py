@@ -8,6 +8,7 @@ from served_models import multiplier
 
 from vitrify.stores.oci_layout import OciLayout
 
+SIZE = 20_000_000
 _CYCLES = """
 import asyncio, sys
 from pathlib import Path
@@ -38,10 +39,10 @@ asyncio.run(main())
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how much memory is resident")
 def test_loading_and_unloading_twenty_times_returns_the_memory(tmp_path):
-    multiplier(OciLayout(tmp_path), "large", 2, weights=5_000_000)  # 20 MB
+    multiplier(OciLayout(tmp_path), "large", 2, weights=SIZE // 4)
     done = subprocess.run([sys.executable, "-c", _CYCLES, str(tmp_path)], capture_output=True, text=True, check=True)
     sizes = [[int(size) for size in line.split()] for line in done.stdout.splitlines()]
     unloaded = [size for size, _ in sizes]
     assert len(unloaded) == 20
-    assert sizes[5][1] - sizes[5][0] > 15_000_000  # what a loaded model holds is given back
-    assert unloaded[-1] - unloaded[2] < 4_000_000
+    assert sizes[5][1] - sizes[5][0] > SIZE / 2, sizes  # most of what a loaded model holds is given back
+    assert unloaded[-1] - unloaded[2] < SIZE, sizes  # of seventeen models, not even one was kept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -22,9 +23,12 @@ from vitrify.core.errors import (
 from vitrify.serve.lanes.threads import ThreadLane
 from vitrify.serve.models.engine import ServingEngine
 from vitrify.serve.models.opening import open_session
+from vitrify.serve.models.sequences import _Seat
 from vitrify.serve.settings import ModelSettings, SequenceSettings
 from vitrify.serve.values import Infer
 from vitrify.stores.oci_layout import OciLayout
+from vitrify.testing.lane_models import LIMIT, answer, spec, twice
+from vitrify.testing.lane_models import ask as lane_ask
 
 
 @pytest.fixture(scope="module")
@@ -191,6 +195,27 @@ def test_the_model_s_own_error_ends_no_sequence_but_a_lost_state_does(shelf):
         assert await add(engine, 1, "a", start=True) == 1
 
     served(test, shelf)
+
+
+def test_a_session_is_let_go_once_by_whoever_ends_its_sequence_and_whoever_closes_all():
+    class Remembers:
+        closed = 0
+
+        def reset(self):
+            pass
+
+        def run(self, arrays):
+            return twice(arrays)
+
+        def close(self):
+            self.closed += 1
+
+    session = Remembers()
+    seat = _Seat(lambda: session, lambda run: ThreadLane(spec(), run))
+    answer(seat.lane.submit(lane_ask(1)))
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(seat.close, [LIMIT] * 4))
+    assert session.closed == 1
 
 
 def test_a_model_that_does_not_remember_takes_no_notice(shelf):

@@ -171,7 +171,13 @@ def test_a_caller_that_sends_more_than_is_taken_is_ended():
     from native_serving import served
 
     with served(body=1000) as serving, serving.channel() as channel:
-        call = channel.stream_stream("/t.T/Waits")(iter([b"x" * 900] * 10), timeout=LIMIT)
+
+        def messages():
+            yield b"x" * 900
+            assert serving.endpoints.entered.wait(LIMIT)  # before that, there would be nothing to cancel
+            yield from [b"x" * 900] * 9
+
+        call = channel.stream_stream("/t.T/Waits")(messages(), timeout=LIMIT)
         assert refused(lambda: next(call))[0] == grpc.StatusCode.RESOURCE_EXHAUSTED
         assert serving.endpoints.cancelled.wait(LIMIT)
 

@@ -117,9 +117,10 @@ def test_one_that_crashes_again_and_again_is_unavailable_for_a_while_and_then_tr
 
 
 def test_one_that_grows_is_replaced_between_two_batches_without_an_error(opened, until):
-    session = opened(process_memory=200_000_000)
+    held = opened()._kept._now.memory
+    session = opened(process_memory=2 * held)
     before = answers(session)
-    session.run(magic(rogue.LEAKS, 220_000_000))
+    session.run(magic(rogue.LEAKS, 2 * held))
     until(lambda: answers(session) != before)
 
 

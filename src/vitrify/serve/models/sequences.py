@@ -47,6 +47,7 @@ class _Seat:
     def __init__(self, open_session: Callable[[], Session], make_lane: Callable[[Run], Lane]) -> None:
         self._open = open_session
         self._session: Session | None = None
+        self._ending = threading.Lock()
         self.fresh = True
         self.used = time.monotonic()
         self.lane = make_lane(self._answer)
@@ -60,8 +61,10 @@ class _Seat:
     def close(self, seconds: float) -> None:
         """Answer what waits, for at most so many seconds, and let go of the session."""
         self.lane.close(seconds)
-        if self._session is not None:
-            self._session.close()
+        with self._ending:  # who ends the sequence and who closes all of them may come at the same time
+            session, self._session = self._session, None
+            if session is not None:
+                session.close()
 
     def _answer(self, arrays: Arrays) -> Arrays:
         session = self._session
