@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MAX_MANIFEST = 8 * 1024 * 1024
 _MAX_VARIANTS = 100
+_INDEX = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def index_of(variants: tuple[Variant, ...]) -> bytes:
         for at, variant in enumerate(variants)
     ]
     index = {"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": manifests}
-    return json.dumps(index, sort_keys=True, separators=(",", ":")).encode()
+    return _INDEX.encode(index).encode()
 
 
 def read(blobs: Blobs, digest: Digest, most: int = MAX_MANIFEST) -> bytes:

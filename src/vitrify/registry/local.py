@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from sqlalchemy import Connection
+
     from vitrify.core.wire import Value
     from vitrify.registry.actor import Actor
     from vitrify.registry.blobs import Blobs
+    from vitrify.registry.content import Pinned
     from vitrify.registry.database import Database
     from vitrify.registry.requests import Request
     from vitrify.trust.policy import Policy
@@ -55,19 +58,17 @@ class LocalBackend:
         operation = OPERATIONS[type(request)]
         limits.check(request)
         self.actor.require(operation.role)
-        handler = HANDLERS[type(request)]
         if not operation.writes:
             reading = self.database.glance if type(request) in GLANCES else self.database.read
             with reading() as connection:
-                return handler(Work.reading(connection, self.actor, self.policy), request)
+                return HANDLERS[type(request)](Work.reading(connection, self.actor, self.policy), request)
         prepared = prepare(self.blobs, self.do, request)
-        if prepared is not None:
-            self._publish(Digest.parse(prepared.index), prepared.document)
         with self.database.write() as connection:
-            work = Work.writing(connection, self.actor, self.policy, prepared)
-            answer = handler(work, request)
-            work.finish()
-        return answer
+            if prepared is None or stock.is_there(connection, Digest.parse(prepared.index)):
+                return self._write(connection, request, prepared)
+        self._publish(Digest.parse(prepared.index), prepared.document)
+        with self.database.write() as connection:
+            return self._write(connection, request, prepared)
 
     def upload(self, digest: Digest, path: Path) -> None:
         """Take a file's bytes: linked where the content lies on the same file system, else copied.
@@ -110,14 +111,17 @@ class LocalBackend:
         """Let go of the database's connections."""
         self.database.close()
 
+    def _write(self, connection: Connection, request: Request, prepared: Pinned | None) -> Value:
+        work = Work.writing(connection, self.actor, self.policy, prepared)
+        answer = HANDLERS[type(request)](work, request)
+        work.finish()
+        return answer
+
     def _publish(self, digest: Digest, document: bytes) -> None:
-        """Keep a version's OCI image index, where it is new."""
-        with self.database.glance() as connection:
-            there = stock.is_there(connection, digest)
-        if not there:
-            if not self.expect(digest, len(document)):
-                self.blobs.put(digest, len(document), [document])
-            self.arrived(digest, len(document))
+        """Keep a version's OCI image index."""
+        if not self.expect(digest, len(document)):
+            self.blobs.put(digest, len(document), [document])
+        self.arrived(digest, len(document))
 
 
 def _now() -> int:

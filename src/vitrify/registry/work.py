@@ -11,6 +11,7 @@ import msgspec
 from sqlalchemy import bindparam, insert, select, update
 
 from vitrify.registry.database import schema
+from vitrify.registry.database.prepared import Prepared, together
 from vitrify.registry.events import canonical, hash_of, moment
 
 if TYPE_CHECKING:
@@ -22,17 +23,21 @@ if TYPE_CHECKING:
     from vitrify.trust.policy import Policy
 
 _TOLD = select(schema.webhooks.c.id).where(schema.webhooks.c.deleted.is_(None)).exists()
-_LOCKED_HEAD = (
+_LOCKED_HEAD = Prepared(
     select(schema.head.c.seq, schema.head.c.hash, schema.head.c.time, _TOLD)
     .where(schema.head.c.id == 1)
     .with_for_update(of=schema.head)  # SQLite has no such thing and leaves it out
 )
-_SET_HEAD = update(schema.head).where(schema.head.c.id == 1)
-_ADD_EVENTS = insert(schema.events)
+_SET_HEAD = Prepared(
+    update(schema.head)
+    .where(schema.head.c.id == 1)
+    .values(seq=bindparam("seq_"), hash=bindparam("hash_"), time=bindparam("time_"))
+)
 _WEBHOOKS = select(schema.webhooks.c.id, schema.webhooks.c.kinds, schema.webhooks.c.models).where(
     schema.webhooks.c.deleted.is_(None), schema.webhooks.c.created < bindparam("now")
 )
-_COLUMNS = ("seq", "time", "actor", "kind", "model", "version", "facts", "previous", "hash")
+_COLUMNS = tuple(schema.events.c.keys())
+_ADD_EVENT = Prepared(insert(schema.events).values({name: bindparam(name) for name in _COLUMNS}))
 
 
 @dataclass
@@ -57,11 +62,14 @@ class Work:
     _hash: str = ""
     _told: bool = False
     _events: list[dict[str, Any]] = field(default_factory=list)
+    _steps: list[tuple[Prepared, dict[str, Any]]] = field(default_factory=list)
 
     @classmethod
     def writing(cls, connection: Connection, actor: Actor, policy: Policy | None, prepared: Any) -> Work:
         """Lock the log's head, and continue from it."""
-        seq, last, before, told = connection.execute(_LOCKED_HEAD).one()
+        with together(connection):  # with the BEGIN before it
+            head = _LOCKED_HEAD.run(connection)
+        seq, last, before, told = head.fetchone()
         now = max(time.time_ns() // 1000, before + 1)
         return cls(connection, actor, now, policy, prepared, seq, last, told)
 
@@ -85,13 +93,20 @@ class Work:
         self._hash = own
         return self.seq
 
+    def later(self, statement: Prepared, **values: Any) -> None:
+        """Run a statement when the request is done: one that nothing reads after, and that answers nothing."""
+        self._steps.append((statement, values))
+
     def finish(self) -> None:
-        """Write the events and the head, and note what webhooks are to be told."""
-        if not self._events:
-            return
-        self.connection.execute(_ADD_EVENTS, self._events)
-        self.connection.execute(_SET_HEAD, {"seq": self.seq, "hash": self._hash, "time": self.now})
-        if self._told:
+        """Write what was left for later, the events and the head, and note what webhooks are to be told."""
+        if self._events:
+            self._steps += [(_ADD_EVENT, event) for event in self._events]
+            self.later(_SET_HEAD, seq_=self.seq, hash_=self._hash, time_=self.now)
+        if self._steps:
+            with together(self.connection):
+                for statement, values in self._steps:
+                    statement.run(self.connection, **values)
+        if self._told and self._events:
             self._tell()
 
     def _tell(self) -> None:

@@ -20,6 +20,7 @@ from sqlalchemy.pool import QueuePool
 
 from vitrify.core.errors import ConflictError, StoreError, UnavailableError, UsageError
 from vitrify.registry.database import schema
+from vitrify.registry.database.prepared import told_to_driver
 from vitrify.stores._durable import locked, make_directory
 
 if TYPE_CHECKING:
@@ -58,12 +59,13 @@ class Database:
             self._lock.touch()
             self._sweeping = self._path.with_name(f"{self._path.name}-sweeping")
             self._sweeping.touch()
+        self._writer: Connection | None = None
         self.engine = self._engine()
         try:
             with _translated():
                 self._migrate()
         except BaseException:
-            self.engine.dispose()
+            self.close()
             raise
 
     def __repr__(self) -> str:
@@ -125,18 +127,31 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """Yield a connection in the one writing transaction; it is committed, durably, when the block ends well."""
-        with _translated(), ExitStack() as stack:
-            if self.is_sqlite:
-                stack.enter_context(locked(self._lock))
-            connection = stack.enter_context(self.engine.connect())
-            if self.is_sqlite:
-                connection = connection.execution_options(vitrify_writes=True)
-            with connection.begin():
-                yield connection
+        with (
+            _translated(),
+            self._alone() if self.is_sqlite else self.engine.connect() as connection,
+            connection.begin(),
+        ):
+            yield connection
 
     def close(self) -> None:
         """Give up all connections."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
         self.engine.dispose()
+
+    @contextmanager
+    def _alone(self) -> Iterator[Connection]:
+        """Yield the connection that writes to SQLite: whoever holds the lock has it, so one is kept for all."""
+        with locked(self._lock):
+            writer = self._writer
+            if writer is not None and (writer.invalidated or writer.in_transaction()):  # interrupted in the middle
+                writer.close()
+                writer = None
+            if writer is None:
+                writer = self._writer = self.engine.connect().execution_options(vitrify_writes=True)
+            yield writer
 
     def _engine(self) -> Engine:
         if not self.is_sqlite:
@@ -144,8 +159,13 @@ class Database:
                 self.url, poolclass=QueuePool, pool_size=_POOL, max_overflow=0, pool_pre_ping=False, pool_use_lifo=True
             )
         arguments = {"check_same_thread": False, "timeout": 60, "cached_statements": 512}
-        engine = create_engine(
-            self.url, poolclass=QueuePool, pool_size=_POOL, max_overflow=0, connect_args=arguments, pool_use_lifo=True
+        engine = create_engine(  # and the one that writes
+            self.url,
+            poolclass=QueuePool,
+            pool_size=_POOL + 1,
+            max_overflow=0,
+            connect_args=arguments,
+            pool_use_lifo=True,
         )
         event.listen(engine, "connect", _prepare)
         event.listen(engine, "begin", _begin)
@@ -164,17 +184,11 @@ class Database:
         config = Config()
         config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
         config.set_main_option("path_separator", "os")
-        with ExitStack() as stack:
-            if self.is_sqlite:
-                stack.enter_context(locked(self._lock))
-            connection = stack.enter_context(self.engine.connect())
-            if self.is_sqlite:
-                connection = connection.execution_options(vitrify_writes=True)
-            with connection.begin():
-                if not self.is_sqlite:  # several servers that start at once: one migrates, the others wait
-                    connection.execute(text("SELECT pg_advisory_xact_lock(7308332189)"))
-                config.attributes["connection"] = connection
-                command.upgrade(config, "head")
+        with self.write() as connection:
+            if not self.is_sqlite:  # several servers that start at once: one migrates, the others wait
+                connection.execute(text("SELECT pg_advisory_xact_lock(7308332189)"))
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
 
     def _revision(self) -> str | None:
         table = "SELECT version_num FROM alembic_version"
@@ -222,7 +236,7 @@ def _prepare(connection: sqlite3.Connection, _: Any) -> None:
 def _begin(connection: Connection) -> None:
     options = connection.get_execution_options()
     if not options.get("vitrify_glances"):
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("vitrify_writes") else "BEGIN")
+        told_to_driver(connection, "BEGIN IMMEDIATE" if options.get("vitrify_writes") else "BEGIN")
 
 
 @contextmanager

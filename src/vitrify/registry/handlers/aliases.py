@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 from sqlalchemy import bindparam, delete, insert, select, update
 
 from vitrify.core.errors import ConflictError
+from vitrify.registry.database.prepared import Prepared
 from vitrify.registry.database.schema import aliases, versions
 from vitrify.registry.events import canonical
 from vitrify.registry.handlers import find
@@ -19,11 +21,15 @@ if TYPE_CHECKING:
 
 
 _CHOSEN = (aliases.c.model_id == bindparam("of")) & (aliases.c.alias == bindparam("wanted"))
-_PREVIOUS = select(aliases.c.version_id).where(_CHOSEN)
-_MOVE = update(aliases).where(_CHOSEN).values(version_id=bindparam("id_"))
-_REMOVE = delete(aliases).where(_CHOSEN)
-_NAMES = select(aliases.c.alias).where(aliases.c.version_id == bindparam("id_")).order_by(aliases.c.alias)
-_SHOW = (
+_PREVIOUS = Prepared(
+    select(versions.c.id, versions.c.aliases).join(aliases, aliases.c.version_id == versions.c.id).where(_CHOSEN)
+)
+_ADD = Prepared(
+    insert(aliases).values(model_id=bindparam("of"), alias=bindparam("wanted"), version_id=bindparam("id_"))
+)
+_MOVE = Prepared(update(aliases).where(_CHOSEN).values(version_id=bindparam("id_")))
+_REMOVE = Prepared(delete(aliases).where(_CHOSEN))
+_SHOW = Prepared(
     update(versions)
     .where(versions.c.id == bindparam("id_"))
     .values(aliases=bindparam("names"), updated=bindparam("now"))
@@ -39,33 +45,37 @@ def set_(work: Work, request: r.SetAlias) -> Version:
         msg = f"{before.model}:{before.version} was yanked: {before.reason}"
         raise ConflictError(msg, remedy="restore it first, or choose another version")
     chosen = {"of": found.model_id, "wanted": alias}
-    previous = work.connection.execute(_PREVIOUS, chosen).scalar()
-    if previous == found.id:
-        return before
+    previous = _PREVIOUS.run(work.connection, **chosen).fetchone()
     if previous is None:
-        row = {"model_id": found.model_id, "alias": alias, "version_id": found.id}
-        work.connection.execute(insert(aliases), row)
+        work.later(_ADD, **chosen, id_=found.id)
+    elif previous[0] == found.id:
+        return before
     else:
-        work.connection.execute(_MOVE, {**chosen, "id_": found.id})
-        _refresh(work, previous)
-    names = _refresh(work, found.id)
+        work.later(_MOVE, **chosen, id_=found.id)
+        _take(work, previous, alias)
+    names = tuple(sorted({*before.aliases, alias}))
+    _show(work, found.id, names)
     work.record("alias.set", before.model, before.version, alias=alias)
-    return before.replace(aliases=tuple(names), updated=work.when)
+    return before.replace(aliases=names, updated=work.when)
 
 
 def remove(work: Work, request: r.RemoveAlias) -> Done:
     """Take an alias away."""
     chosen = {"of": find.model(work, request.model).id, "wanted": request.alias}
-    previous = work.connection.execute(_PREVIOUS, chosen).scalar()
+    previous = _PREVIOUS.run(work.connection, **chosen).fetchone()
     if previous is not None:
-        work.connection.execute(_REMOVE, chosen)
-        _refresh(work, previous)
+        work.later(_REMOVE, **chosen)
+        _take(work, previous, request.alias)
         work.record("alias.removed", request.model, alias=request.alias)
     return Done()
 
 
-def _refresh(work: Work, version_id: int) -> list[str]:
-    """Repeat a version's aliases in its own row, where a search and an answer take them from; return them."""
-    names = list(work.connection.execute(_NAMES, {"id_": version_id}).scalars())
-    work.connection.execute(_SHOW, {"id_": version_id, "names": canonical(names), "now": work.now})
-    return names
+def _take(work: Work, holder: tuple[int, str], alias: str) -> None:
+    """Take an alias out of what its holder's own row says."""
+    version_id, names = holder
+    _show(work, version_id, tuple(name for name in msgspec.json.decode(names) if name != alias))
+
+
+def _show(work: Work, version_id: int, names: tuple[str, ...]) -> None:
+    """Repeat a version's aliases, sorted, in its own row, where a search and an answer take them from."""
+    work.later(_SHOW, id_=version_id, names=canonical(names), now=work.now)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, or_, select
 
 from vitrify.core.errors import DeniedError, ReferenceNotFoundError
+from vitrify.registry.database.prepared import Prepared
 from vitrify.registry.database.schema import aliases, models, versions
 from vitrify.registry.rows import VERSION, to_version
-from vitrify.registry.values import STAGES
+from vitrify.registry.values import STAGES, Version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sqlalchemy import Row, Select
+    from sqlalchemy import Row
 
-    from vitrify.registry.values import Version
     from vitrify.registry.work import Work
 
 _NUMBER = re.compile(r"[1-9]\d{0,8}", re.ASCII)
@@ -26,35 +26,32 @@ _live = (models.c.name == bindparam("model")) & models.c.deleted.is_(None)
 _MODEL = select(models).where(_live)
 _COLUMNS = select(versions.c.id, versions.c.model_id, *VERSION)
 _VERSIONS = _COLUMNS.select_from(versions.join(models)).where(_live)
-_BY_NAME = _VERSIONS.where(versions.c.version == bindparam("key"))
-_BY_NUMBER = _VERSIONS.where(versions.c.number == bindparam("key"))
-_BY_STAGE = (
+_BY_NAME = Prepared(_VERSIONS.where(versions.c.version == bindparam("key")))
+_BY_NUMBER = Prepared(_VERSIONS.where(versions.c.number == bindparam("key")))
+_BY_STAGE = Prepared(
     _VERSIONS.where(versions.c.stage == bindparam("key"), versions.c.status != "deleted")
     .order_by(versions.c.number.desc())
     .limit(1)
 )
-_BY_ALIAS = _COLUMNS.select_from(
-    models.join(aliases, aliases.c.model_id == models.c.id).join(versions, versions.c.id == aliases.c.version_id)
-).where(_live, aliases.c.alias == bindparam("key"))
-_LATEST = _VERSIONS.where(versions.c.status.in_(("active", "deprecated"))).order_by(versions.c.number.desc()).limit(1)
+_BY_ALIAS = Prepared(
+    _COLUMNS.select_from(
+        models.join(aliases, aliases.c.model_id == models.c.id).join(versions, versions.c.id == aliases.c.version_id)
+    ).where(_live, aliases.c.alias == bindparam("key"))
+)
+_LATEST = Prepared(
+    _VERSIONS.where(or_(versions.c.status == "active", versions.c.status == "deprecated"))
+    .order_by(versions.c.number.desc())
+    .limit(1)
+)
 _BY_ID = _COLUMNS.select_from(versions.join(models)).where(versions.c.id == bindparam("id"))
 
 
-class Found:
-    """A version's row: its keys, and its value when it is asked for."""
+class Found(NamedTuple):
+    """A version, with the keys of its row and of its model's."""
 
-    __slots__ = ("id", "model_id", "row")
-
-    def __init__(self, row: Sequence[Any]) -> None:
-        """Take a row of keys and the columns of ``VERSION``."""
-        self.id: int = row[0]
-        self.model_id: int = row[1]
-        self.row: tuple[Any, ...] = tuple(row[2:])
-
-    @property
-    def value(self) -> Version:
-        """The version."""
-        return to_version(self.row)
+    id: int
+    model_id: int
+    value: Version
 
 
 def model(work: Work, name: str) -> Row[Any]:
@@ -86,12 +83,13 @@ def version(work: Work, name: str, which: str, *, deleted: bool = False) -> Foun
     """
     require(work, name)
     query, key = _query(which)
-    row = work.connection.execute(query, {"model": name, "key": key}).first()
-    if row is None or (row.status == "deleted" and not deleted):
-        model(work, name)
-        msg = f"{name} has no version {which!r}" if row is None else f"{name}:{which} was deleted: {row.reason}"
-        raise ReferenceNotFoundError(msg, remedy=f"list its versions: vitrify search name = {name}")
-    return Found(row)
+    row = query.run(work.connection, model=name, key=key).fetchone()
+    found = None if row is None else _found(row)
+    if found is not None and (deleted or found.value.status != "deleted"):
+        return found
+    model(work, name)
+    lost = f"{name}:{which} was deleted: {found.value.reason}" if found else f"{name} has no version {which!r}"
+    raise ReferenceNotFoundError(lost, remedy=f"list its versions: vitrify search name = {name}")
 
 
 def by_id(work: Work, id_: int) -> Found:
@@ -100,8 +98,8 @@ def by_id(work: Work, id_: int) -> Found:
     Raises:
         DeniedError: The actor may not touch the model.
     """
-    found = Found(work.connection.execute(_BY_ID, {"id": id_}).one())
-    require(work, found.row[0])
+    found = _found(work.connection.execute(_BY_ID, {"id": id_}).one())
+    require(work, found.value.model)
     return found
 
 
@@ -116,7 +114,11 @@ def require(work: Work, name: str) -> None:
         raise DeniedError(msg, remedy="ask an admin of the registry for a token for that model")
 
 
-def _query(which: str) -> tuple[Select[Any], str | int]:
+def _found(row: Sequence[Any]) -> Found:
+    return Found(row[0], row[1], to_version(row[2:]))
+
+
+def _query(which: str) -> tuple[Prepared, str | int]:
     if which == "latest":
         return _LATEST, which
     if which.startswith("@"):

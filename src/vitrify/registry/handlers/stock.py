@@ -13,6 +13,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from vitrify.core.digest import Digest
 from vitrify.core.errors import UnavailableError
+from vitrify.registry.database.prepared import Prepared, together
 from vitrify.registry.database.schema import blobs as rows
 from vitrify.registry.values import Missing
 
@@ -42,7 +43,7 @@ _EXPECT = {
 _ARRIVED = {module.dialect.name: _upsert(module, "live") for module in (postgresql, sqlite)}
 
 
-_STATE = select(rows.c.state).where(rows.c.digest == bindparam("wanted"))
+_STATE = Prepared(select(rows.c.state).where(rows.c.digest == bindparam("wanted")))
 
 
 def missing(work: Work, request: r.FindMissing) -> Missing:
@@ -56,7 +57,9 @@ def missing(work: Work, request: r.FindMissing) -> Missing:
 
 def is_there(connection: Connection, digest: Digest) -> bool:
     """Say whether there is content, and it is not being collected."""
-    return bool(connection.execute(_STATE, {"wanted": str(digest)}).scalar() == "live")
+    with together(connection):  # with the BEGIN before it
+        state = _STATE.run(connection, wanted=str(digest))
+    return bool(state.fetchone() == ("live",))
 
 
 def arriving(connection: Connection, digest: Digest, size: int, now: int) -> bool:

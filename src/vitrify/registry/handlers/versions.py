@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,6 +11,7 @@ from sqlalchemy import bindparam, delete, insert, select, text, update
 from vitrify.core.attestation import PARITY
 from vitrify.core.errors import ConflictError, DeniedError, ReferenceNotFoundError, UnavailableError
 from vitrify.registry import requests as r
+from vitrify.registry.database.prepared import Prepared
 from vitrify.registry.database.schema import aliases, blobs, labels, models, versions
 from vitrify.registry.edges import of_variants, of_version
 from vitrify.registry.events import canonical, fingerprint
@@ -26,10 +28,10 @@ if TYPE_CHECKING:
     from vitrify.registry.edges import Step
     from vitrify.registry.work import Work
 
-_MODEL = select(models.c.id, models.c.counter, models.c.live).where(
-    models.c.name == bindparam("name"), models.c.deleted.is_(None)
+_MODEL = Prepared(
+    select(models.c.id, models.c.counter).where(models.c.name == bindparam("name"), models.c.deleted.is_(None))
 )
-_COUNT = (
+_COUNT = Prepared(
     update(models)
     .where(models.c.id == bindparam("id_"))
     .values(counter=bindparam("number"), live=models.c.live + 1, updated=bindparam("now"))
@@ -39,18 +41,22 @@ _TAKEN = (
     .select_from(versions.join(models))
     .where(models.c.name == bindparam("model"), versions.c.version == bindparam("version"))
 )
-_TOUCH = (
-    update(blobs)
-    .where(blobs.c.digest.in_(bindparam("digests", expanding=True)), blobs.c.state == "live")
-    .values(touched=bindparam("now"))
-)
-_LINK = text(
-    "INSERT INTO edges (source, target, kind, facts) VALUES (:source, :target, :kind, :facts) ON CONFLICT DO NOTHING"
+_LINK = Prepared(
+    text(
+        "INSERT INTO edges (source, target, kind, facts) VALUES (:source, :target, :kind, :facts)"
+        " ON CONFLICT DO NOTHING"
+    )
 )
 SEARCHED = 300
 """Characters of a value that a search compares: PostgreSQL refuses rows of an index above 2,704 bytes."""
 LABELLED = {"tags": "tag", "metrics": "metric", "parameters": "parameter", "datasets": "dataset"}
+_LABEL = Prepared(insert(labels).values({column.name: bindparam(column.name) for column in labels.c}))
 _SAID = ("description", "tags", "card", "metrics", "parameters", "datasets", "commit", "run")
+_ADDED = (
+    *("model_id", "version", "number", "digest", "index_digest", "variants", "content", "stage", "author", "created"),
+    *("updated", "description", "tags", "card", "metrics", "parameters", "datasets", "commit_id", "run"),
+)
+_ADD = Prepared(insert(versions).values({name: bindparam(name) for name in _ADDED}).returning(versions.c.id))
 
 
 def create(work: Work, request: r.CreateVersion) -> Version:
@@ -58,11 +64,12 @@ def create(work: Work, request: r.CreateVersion) -> Version:
     check_model(request.model)
     find.require(work, request.model)
     pinned: Pinned = work.prepared
-    row = work.connection.execute(_MODEL, {"name": request.model}).first()
+    row = _MODEL.run(work.connection, name=request.model).fetchone()
     if row is None:
         make(work, r.CreateModel(name=request.model))
-        row = work.connection.execute(_MODEL, {"name": request.model}).one()
-    number = row.counter + 1
+        row = _MODEL.run(work.connection, name=request.model).fetchone()
+    model_id, counter = row
+    number = counter + 1
     version = str(number) if request.version is None else check_version(request.version)
     if (
         request.version is not None
@@ -73,8 +80,8 @@ def create(work: Work, request: r.CreateVersion) -> Version:
     _keep(work, pinned)
     for variant in pinned.variants[1:]:
         _require_proof(work, variant.digest, request.digest)
-    facts = _insert(work, request, row.id, number, version)
-    work.connection.execute(_COUNT, {"id_": row.id, "number": number, "now": work.now})
+    facts = _insert(work, request, model_id, number, version)
+    work.later(_COUNT, id_=model_id, number=number, now=work.now)
     work.record("version.created", request.model, version, **facts)
     link(work, of_version(request.model, version, facts))
     said = {name: getattr(request, name) for name in _SAID}
@@ -183,12 +190,8 @@ def remove(work: Work, request: r.DeleteVersion) -> Done:
 
 def link(work: Work, steps: Iterable[Step]) -> None:
     """Add edges to the lineage, each once."""
-    rows = [
-        {"source": source, "target": target, "kind": kind, "facts": canonical(facts)}
-        for source, target, kind, facts in steps
-    ]
-    if rows:
-        work.connection.execute(_LINK, rows)
+    for source, target, kind, facts in steps:
+        work.later(_LINK, source=source, target=target, kind=kind, facts=canonical(facts))
 
 
 def _keep(work: Work, pinned: Pinned) -> None:
@@ -199,7 +202,8 @@ def _keep(work: Work, pinned: Pinned) -> None:
         UnavailableError: Some of it is just being collected.
     """
     wanted = sorted(pinned.content)
-    touched = work.connection.execute(_TOUCH, {"digests": wanted, "now": work.now})
+    named = {f"digest{at}": digest for at, digest in enumerate(wanted)}
+    touched = _touch(len(wanted)).run(work.connection, now=work.now, **named)
     if touched.rowcount == len(wanted):
         return
     rows = work.connection.execute(select(blobs.c.digest, blobs.c.state).where(blobs.c.digest.in_(wanted))).all()
@@ -209,6 +213,13 @@ def _keep(work: Work, pinned: Pinned) -> None:
         raise ReferenceNotFoundError(msg, remedy="upload it first: vitrify register does")
     msg = "some of the content is just being collected as garbage"
     raise UnavailableError(msg, remedy="upload it again in a moment: vitrify register does")
+
+
+@lru_cache(maxsize=64)
+def _touch(count: int) -> Prepared:
+    """Return the statement that holds so many blobs off from the collector."""
+    wanted = blobs.c.digest.in_([bindparam(f"digest{at}") for at in range(count)])
+    return Prepared(update(blobs).where(wanted, blobs.c.state == "live").values(touched=bindparam("now")))
 
 
 def _require_proof(work: Work, variant: str, source: str) -> None:
@@ -241,25 +252,23 @@ def _insert(work: Work, request: r.CreateVersion, model_id: int, number: int, ve
     columns = {
         name: canonical(value) if isinstance(value, dict) else value for name, value in said.items() if name != "commit"
     }
-    done = work.connection.execute(
-        insert(versions),
-        {
-            **columns,
-            "model_id": model_id,
-            "version": version,
-            "number": number,
-            "digest": request.digest,
-            "index_digest": pinned.index,
-            "variants": canonical(facts["variants"]),
-            "content": canonical(pinned.content),
-            "stage": "development",
-            "author": work.actor.who,
-            "created": work.now,
-            "updated": work.now,
-            "commit_id": request.commit,
-        },
+    added = _ADD.run(
+        work.connection,
+        **columns,
+        model_id=model_id,
+        version=version,
+        number=number,
+        digest=request.digest,
+        index_digest=pinned.index,
+        variants=canonical(facts["variants"]),
+        content=canonical(pinned.content),
+        stage="development",
+        author=work.actor.who,
+        created=work.now,
+        updated=work.now,
+        commit_id=request.commit,
     )
-    id_ = int(done.inserted_primary_key[0])  # type: ignore[index] # a table with a key gives one
+    ((id_,),) = added.fetchall()
     for name, kind in LABELLED.items():
         _label(work, id_, kind, said[name])
     return facts
@@ -276,8 +285,8 @@ def _pins(pinned: Pinned) -> dict[str, Any]:
 
 
 def _label(work: Work, id_: int, kind: str, values: dict[str, Any]) -> None:
-    if rows := label_rows(id_, kind, values):
-        work.connection.execute(insert(labels), rows)
+    for row in label_rows(id_, kind, values):
+        work.later(_LABEL, **row)
 
 
 def label_rows(id_: int, kind: str, values: dict[str, Any]) -> list[dict[str, Any]]:
