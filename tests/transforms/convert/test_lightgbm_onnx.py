@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import lightgbm as lgb
 import numpy as np
 import pandas as pd
@@ -10,6 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from transforms.convert.test_trees import random_tree, walk
+
+from vitrify.transforms.convert._boosters.lightgbm import ZERO_WIDTH
+from vitrify.transforms.convert._trees.ensemble import Mode
+from vitrify.transforms.convert.lightgbm_onnx import _without_zero
 
 ROWS = 200
 QUIET = {"verbose": -1, "n_estimators": 8, "min_child_samples": 5, "random_state": 0, "n_jobs": 1}
@@ -68,6 +75,29 @@ def test_a_regressor_predicts_to_the_last_bits(name, *, missing, x, target, conv
         [probes(x, thresholds(model.booster_), missing=True), np.full((1, 4), 1e-36), np.full((1, 4), -1e-34)]
     )
     convert(model, x).agree(rows, ulps=4 if name in SMOOTH else 0)
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=40)
+def test_moved_thresholds_divide_as_their_own_once_what_is_nearly_zero_is_zero(seed):
+    rng = np.random.default_rng(seed)
+    tree = random_tree(rng, np.float64, 1, (Mode.LESS_OR_EQUAL,))
+    edges = np.array([0.0, 5e-324, 1e-36, ZERO_WIDTH, np.nextafter(ZERO_WIDTH, 1), 1e-34, 1.0, np.inf])
+    values = np.concatenate([edges, -edges])
+    tree = replace(tree, threshold=rng.choice(values, len(tree.threshold)))
+    x = rng.choice([*values, np.nan], (40, 3))
+    zeroed = np.where(np.abs(x) <= ZERO_WIDTH, 0.0, x)
+    moved = _without_zero(tree)
+    np.testing.assert_array_equal([walk(moved, row) for row in x], [walk(tree, row) for row in zeroed])
+    np.testing.assert_array_equal([walk(moved, row) for row in zeroed], [walk(tree, row) for row in zeroed])
+
+
+def test_a_plain_classifier_needs_no_node_around_its_trees_but_the_objective(x, target, convert):
+    pair = convert(lgb.LGBMClassifier(**QUIET).fit(x, target > 7), x)
+    wanted = ["TreeEnsemble", "Exp", "Add", "Div", "Sub", "Abs", "ArgMax", "Gather"]
+    assert [node.op_type for node in pair.proto.graph.node] == wanted
+    whole = convert(lgb.LGBMClassifier(**QUIET).fit(x, (target > 7).astype(int)), x)
+    assert [node.op_type for node in whole.proto.graph.node] == wanted[:-1]
 
 
 def test_a_random_forest_is_averaged(convert, rng):

@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnx import TensorProto, helper, parser
 from transforms.convert.test_trees_unrolled import ensembles, rows, run
 
@@ -16,6 +17,7 @@ from vitrify.formats import _onnx_external
 from vitrify.formats.onnx import Onnx
 from vitrify.testing.directory import DirectorySink
 from vitrify.testing.transforms import TransformConformance
+from vitrify.transforms.convert._trees.nodes import AGGREGATES
 from vitrify.transforms.convert._trees.older import older, unfit
 from vitrify.transforms.convert.onnx_opset import ChangeOpset
 
@@ -161,10 +163,13 @@ def test_a_forest_of_ours_goes_to_where_no_tree_ensemble_is(store):
     np.testing.assert_array_equal(result.session().predict(X)["label"], fitted.predict(X))
 
 
+@pytest.mark.parametrize("own_targets", [False, True])
+@pytest.mark.parametrize("aggregate", ["AVERAGE", "SUM"])
 @settings(max_examples=20)
-@given(made=ensembles(modes=[0, 1], own_targets=False))
-def test_sums_in_float64_are_added_up_beside_the_older_operator(made):
-    trees, dtype = made
+@given(data=st.data())
+def test_sums_and_means_in_float64_are_made_beside_the_older_operator(data, aggregate, own_targets):
+    trees, dtype = data.draw(ensembles(modes=[0, 1], own_targets=own_targets))
+    trees.graph.node[0].attribute.append(helper.make_attribute("aggregate_function", AGGREGATES.index(aggregate)))
     assert unfit(trees, 3) == ()
     assert (unfit(trees, 2) == ()) == (dtype == np.float32)
     plain = onnx.ModelProto()

@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 from sklearn import neighbors
 from transforms.convert.proving import assert_proven
 
-WHITE = np.linalg.inv(np.diag([1.0, 2.0, 3.0, 4.0]) + 0.1)
-
 CLASSIFIERS = {
     "k-d tree": neighbors.KNeighborsClassifier(),
     "ball tree": neighbors.KNeighborsClassifier(algorithm="ball_tree", leaf_size=5),

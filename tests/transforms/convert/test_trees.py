@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from vitrify.transforms.convert._building.graph import Graph
 from vitrify.transforms.convert._building.model import OPSET, to_model
-from vitrify.transforms.convert._trees.ensemble import Mode, Tree, add_in_order
+from vitrify.transforms.convert._trees.ensemble import Mode, Tree, add_in_order, negated
 
 COLUMNS = 3
 NUMERIC = (Mode.LESS_OR_EQUAL, Mode.LESS, Mode.GREATER)
@@ -57,9 +57,9 @@ def walk(tree: Tree, row: np.ndarray) -> np.ndarray:
     return tree.value[node]
 
 
-def computed(trees: list[Tree], x: np.ndarray, start: np.ndarray | None) -> np.ndarray:
+def computed(trees: list[Tree], x: np.ndarray, start: np.ndarray | None, *, mean: bool = False) -> np.ndarray:
     graph = Graph(OPSET)
-    answer = add_in_order(graph, trees, graph.input("x", x.dtype, ("batch", COLUMNS)), start)
+    answer = add_in_order(graph, trees, graph.input("x", x.dtype, ("batch", COLUMNS)), start, mean=mean)
     graph.output(graph.reserve("y"), answer, ("batch", trees[0].value.shape[1]))
     model = to_model(graph, name="trees", properties={})
     return ort.InferenceSession(model.SerializeToString()).run(["y"], {"x": x})[0]
@@ -82,6 +82,32 @@ def test_any_ensemble_gives_the_sum_of_its_walks(seed, count, outputs, narrow):
     x = rng.choice(np.concatenate([cuts, [np.nan, np.inf, -np.inf, 0.0]]), (40, COLUMNS)).astype(dtype)
     start = rng.normal(size=outputs).astype(dtype) if seed % 2 else None
     np.testing.assert_array_equal(computed(trees, x, start), expected(trees, x, start))
+
+
+def rows_on_cuts(rng: np.random.Generator, trees: list[Tree], dtype: type) -> np.ndarray:
+    """Return rows on every threshold, just beside one, and on what has no neighbour."""
+    cuts = np.concatenate([tree.threshold for tree in trees]).astype(dtype)
+    near = [cuts, np.nextafter(cuts, dtype(-np.inf)), np.nextafter(cuts, dtype(np.inf))]
+    return rng.choice(np.concatenate([*near, [np.nan, np.inf, -np.inf, 0.0, -0.0]]).astype(dtype), (40, COLUMNS))
+
+
+@given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 12), outputs=st.integers(1, 3))
+@settings(max_examples=30)
+def test_a_mean_is_the_sum_divided_by_the_number_of_trees(seed, count, outputs):
+    rng = np.random.default_rng(seed)
+    trees = [random_tree(rng, np.float64, outputs) for _ in range(count)]
+    x = rows_on_cuts(rng, trees, np.float64)
+    np.testing.assert_array_equal(computed(trees, x, None, mean=True), expected(trees, x, None) / count)
+
+
+@given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 12), narrow=st.booleans())
+@settings(max_examples=30)
+def test_negated_trees_add_up_to_the_same_with_the_other_sign(seed, count, narrow):
+    rng = np.random.default_rng(seed)
+    dtype = np.float32 if narrow else np.float64
+    trees = [random_tree(rng, dtype, 1) for _ in range(count)]
+    x, start = rows_on_cuts(rng, trees, dtype), rng.normal(size=1).astype(dtype)
+    np.testing.assert_array_equal(computed(negated(trees), x, -start), -expected(trees, x, start))
 
 
 @given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 6), narrow=st.booleans())

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pandas as pd
 import pytest
 import xgboost as xgb
@@ -17,7 +18,10 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from vitrify.core.catalog import catalog
 from vitrify.core.plan import Step
-from vitrify.transforms.convert.xgboost_onnx import XGBoostToOnnx
+from vitrify.transforms.convert._building.graph import Graph
+from vitrify.transforms.convert._building.model import OPSET, to_model
+from vitrify.transforms.convert._sklearn.linear import both_shares
+from vitrify.transforms.convert.xgboost_onnx import _LARGEST_POWER, XGBoostToOnnx, _largest, _of
 
 ROWS = 150
 QUIET = {"n_estimators": 6, "max_depth": 4, "random_state": 0, "n_jobs": 1}
@@ -92,6 +96,49 @@ def test_a_classifier_gives_the_same_labels_and_probabilities(name, *, classes, 
     model = xgb.XGBClassifier(**{**QUIET, **CLASSIFIERS[name]}).fit(rows, y)
     probed = probes(rows, thresholds(model.get_booster()), missing=True)
     convert(model, rows).agree(probed, ulps=1)
+
+
+def test_a_plain_classifier_needs_no_node_around_its_trees_but_the_objective(x, target, convert):
+    pair = convert(xgb.XGBClassifier(**QUIET).fit(x.astype(np.float32), (target > 7).astype(int)), x.astype(np.float32))
+    wanted = ["TreeEnsemble", "Cast", "Exp", "Cast", "Add", "Div", "Sub", "Abs", "ArgMax"]
+    assert [node.op_type for node in pair.proto.graph.node] == wanted
+
+
+def test_a_margin_that_may_leave_the_exponential_is_cut_off_as_xgboost_cuts_it(x, target, convert, probes):
+    options = {"learning_rate": 60, "min_child_weight": 0, "reg_lambda": 0, "n_estimators": 4, "n_jobs": 1}
+    model = xgb.XGBClassifier(**options).fit(x, (target > 7).astype(int))
+    margin = model.predict(x, output_margin=True)
+    assert margin.min() < -_LARGEST_POWER
+    pair = convert(model, x)
+    assert "Min" in {node.op_type for node in pair.proto.graph.node}
+    pair.agree(probes(x, thresholds(model.get_booster()), missing=True), ulps=1)
+
+
+@given(seed=st.integers(0, 2**16), rate=st.sampled_from([0.1, 1.0, 30.0]))
+@settings(max_examples=15)
+def test_no_margin_is_beyond_its_bound(seed, rate):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(60, 3))
+    model = xgb.XGBClassifier(n_estimators=20, learning_rate=rate, max_depth=2, n_jobs=1)
+    model.fit(x, rng.integers(0, 2, 60))
+    holes = np.where(rng.random(x.shape) < 0.3, np.nan, x * 2)
+    assert -model.predict(holes, output_margin=True).min() <= _largest(_of(model))
+
+
+def test_the_larger_share_is_what_is_above_one_half():
+    half = np.float32(0.5)
+    steps = np.arange(-3000, 3001, dtype=np.int32)
+    near = (half.view(np.int32) + steps).view(np.float32)
+    ends = np.array([0, 1, 1e-45, 1e-38, np.nextafter(np.float32(1), np.float32(0))], np.float32)
+    p = np.concatenate([near, ends, np.random.default_rng(0).random(3000, np.float32)]).reshape(-1, 1)
+    graph = Graph(OPSET)
+    shares = both_shares(graph, graph.input("p", p.dtype, ("batch", 1)))
+    graph.output(graph.reserve("index"), graph.argmax(shares), ("batch",))
+    graph.output(graph.reserve("shares"), shares, ("batch", 2))
+    model = to_model(graph, name="shares", properties={}).SerializeToString()
+    index, both = ort.InferenceSession(model).run(["index", "shares"], {"p": p})
+    np.testing.assert_array_equal(index, (p > half)[:, 0])
+    np.testing.assert_array_equal(both, np.concatenate([np.float32(1) - p, p], axis=1))
 
 
 def test_only_the_rounds_up_to_the_best_one_count(x, target, convert, probes):

@@ -3,24 +3,61 @@
 from __future__ import annotations
 
 import math
+import weakref
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import onnx
 import tf2onnx
-from onnx import helper
+from onnx import TensorProto, helper, numpy_helper
 
 from vitrify.core.errors import UnsupportedModelError
 from vitrify.core.report import Finding
 from vitrify.formats._tensorflow.quiet import quiet
+from vitrify.transforms.convert._clean.graph import inner_graphs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from vitrify.core.protocols import Subject
 
 OPSET = 18
 """The newest that tf2onnx writes."""
 _IR = 8
 _MAX_REASON = 400
 _FOREIGN = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
+
+
+class Once:
+    """A conversion that is made to find its problems, and is then written as it was made: it is not made twice.
+
+    Args:
+        make: Converts a source, or raises UnsupportedModelError.
+    """
+
+    def __init__(self, make: Callable[[Subject], onnx.ModelProto]) -> None:
+        """Start with nothing made."""
+        self._make = make
+        self._held: tuple[weakref.ref[Any], onnx.ModelProto] | None = None
+
+    def problems(self, source: Subject) -> tuple[Finding, ...]:
+        """List what stands against it."""
+        self._held = None
+        try:
+            model = self._make(source)
+        except UnsupportedModelError as error:
+            return error.problems
+        self._held = weakref.ref(source.files), model
+        return ()
+
+    def model(self, source: Subject) -> onnx.ModelProto:
+        """Return the model, which is the caller's from now on.
+
+        Raises:
+            UnsupportedModelError: An operator has no form in ONNX.
+        """
+        held, self._held = self._held, None
+        return held[1] if held is not None and held[0]() is source.files else self._make(source)
 
 
 def made(make: Callable[[], tuple[onnx.ModelProto, Any]]) -> onnx.ModelProto:
@@ -50,9 +87,8 @@ def _translate(graph: onnx.GraphProto) -> None:
     """Write out the operators that tf2onnx leaves over and ONNX can say, in this graph and those inside it."""
     nodes: list[onnx.NodeProto] = []
     for node in graph.node:
-        for attribute in node.attribute:
-            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
-                _translate(inner)
+        for inner in inner_graphs(node):
+            _translate(inner)
         nodes += _TRANSLATED[node.op_type](node) if node.op_type in _TRANSLATED else [node]
     graph.ClearField("node")
     graph.node.extend(nodes)
@@ -95,6 +131,44 @@ def _constant(name: str, value: float, like: str) -> list[onnx.NodeProto]:
 
 
 _TRANSLATED = {"Erfc": _erfc, "TFL_GELU": _gelu}
+
+
+def guard_pools(model: onnx.ModelProto) -> None:
+    """Leave NaN out of the maximum over a window, in place: in TensorFlow all NaN give the lowest number.
+
+    It is done here and not before: tf2onnx writes a choice as products, in which NaN stays, and moves no transposition
+    past it.
+    """
+    values = onnx.shape_inference.infer_shapes(model).graph
+    kinds = {value.name: value.type.tensor_type.elem_type for value in (*values.value_info, *values.input)}
+    _guard(model.graph, kinds)
+
+
+def _guard(graph: onnx.GraphProto, kinds: Mapping[str, int]) -> None:
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.node:
+        for inner in inner_graphs(node):
+            _guard(inner, kinds)
+        if node.op_type == "MaxPool" and len(node.output) == 1:
+            nodes += _without_nan(node, kinds.get(node.input[0], TensorProto.FLOAT))
+        nodes.append(node)
+    graph.ClearField("node")
+    graph.node.extend(nodes)
+
+
+def _without_nan(pool: onnx.NodeProto, kind: int) -> list[onnx.NodeProto]:
+    """Return what stands before a pool, and let it read that."""
+    if kind not in {TensorProto.FLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE}:
+        return []
+    x, name = pool.input[0], pool.output[0]
+    dtype = helper.tensor_dtype_to_np_dtype(kind)
+    lowest = numpy_helper.from_array(np.array(np.finfo(dtype).min, dtype), f"{name}/lowest")
+    pool.input[0] = f"{name}/known"
+    return [
+        helper.make_node("Constant", [], [f"{name}/lowest"], value=lowest),
+        helper.make_node("IsNaN", [x], [f"{name}/unknown"]),
+        helper.make_node("Where", [f"{name}/unknown", f"{name}/lowest", x], [f"{name}/known"]),
+    ]
 
 
 def named(
@@ -152,9 +226,8 @@ def _free(name: str, taken: set[str]) -> str:
 def _nodes(graph: onnx.GraphProto) -> Any:
     for node in graph.node:
         yield node
-        for attribute in node.attribute:
-            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
-                yield from _nodes(inner)
+        for inner in inner_graphs(node):
+            yield from _nodes(inner)
 
 
 def _is_known(node: onnx.NodeProto) -> bool:

@@ -6,6 +6,7 @@ Source: LightGBM's ``src/boosting/gbdt_prediction.cpp``, ``src/objective``, ``sr
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,10 @@ from vitrify.transforms.convert._building.data import Column, Data, Frame, matri
 from vitrify.transforms.convert._building.estimator import EstimatorToOnnx
 from vitrify.transforms.convert._building.graph import F32, F64, TEXT, Graph, Tensor
 from vitrify.transforms.convert._building.steps import Outcome, Steps, converts, refuse
-from vitrify.transforms.convert._sklearn.linear import two_columns
-from vitrify.transforms.convert._trees.ensemble import add_in_order
+from vitrify.transforms.convert._sklearn.linear import both_shares
+from vitrify.transforms.convert._trees.ensemble import Mode, Tree, add_in_order, negated
+
+_LOGISTIC = frozenset({"binary", "multiclassova", "cross_entropy"})
 
 
 class LightGBMToOnnx(EstimatorToOnnx):
@@ -28,7 +31,9 @@ class LightGBMToOnnx(EstimatorToOnnx):
 @converts("lightgbm.Booster")
 def booster(steps: Steps, model: Any, data: Data) -> Outcome:
     """The rounds up to the best one."""
-    return Outcome(prediction=_answer(steps, Model(model), data))
+    read = Model(model)
+    answer = _answer(steps, read, data)
+    return Outcome(prediction=answer if read.width > 1 else steps.graph.vector(answer))
 
 
 @converts("lightgbm.LGBMRegressor", "lightgbm.LGBMRanker")
@@ -46,7 +51,7 @@ def classifier(steps: Steps, model: Any, data: Data) -> Outcome:
     if read.objective not in {"binary", "multiclass", "multiclassova", "cross_entropy"}:
         refuse(f"classifies with the objective {read.objective}", "use binary, multiclass or multiclassova")
     answer = _answer(steps, read, data)
-    probability = answer if read.width > 1 else two_columns(graph, answer)
+    probability = answer if read.width > 1 else both_shares(graph, answer)
     return Outcome(index=graph.argmax(probability), classes=np.asarray(model.classes_), probability=probability)
 
 
@@ -57,18 +62,38 @@ def _refuse_early_stop(model: Any) -> None:
 
 
 def _answer(steps: Steps, model: Model, data: Data) -> Tensor:
+    """Return what the booster predicts: (rows, 1 or classes)."""
     graph = steps.graph
+    if model.objective not in _LOGISTIC:
+        return _transformed(graph, model, _raw(graph, model, data))
+    slope = float(model.parameters.get("sigmoid", 1))
+    power = _raw(graph, model, data, negative=True)
+    return graph.sigmoid_of_negative(graph.binary("Mul", power, slope) if slope != 1 else power)
+
+
+def _raw(graph: Graph, model: Model, data: Data, *, negative: bool = False) -> Tensor:
+    """Return the score before the objective's own function, or the same with the other sign."""
     plain = _input(graph, model, data)
     x = _prepared(graph, model, plain)
+    trees = [_without_zero(tree) for tree in model.trees]
     if model.linear:
         near = graph.compare("LessOrEqual", graph.unary("Abs", plain), ZERO_WIDTH)
-        values = linear_values(graph.where(near, np.zeros(()), plain), model)
-        raw = add_in_order(graph, model.trees, x, None, groups=model.width, values_of=values)
+        values = linear_values(graph.where(near, np.zeros(()), plain), model, trees)
+        raw = add_in_order(graph, trees, x, None, groups=model.width, values_of=values)
+        raw = graph.unary("Neg", raw) if negative else raw
     else:
-        raw = add_in_order(graph, model.trees, x, None, groups=model.width)
-    if model.average:
-        raw = graph.binary("Div", raw, float(model.rounds))
-    return _transformed(graph, model, raw if model.width > 1 else graph.vector(raw))
+        raw = add_in_order(graph, negated(trees) if negative else trees, x, None, groups=model.width)
+    return graph.binary("Div", raw, float(model.rounds)) if model.average else raw
+
+
+def _without_zero(tree: Tree) -> Tree:
+    """Return a tree that divides all numbers as its own divides them once what is nearly zero is zero.
+
+    All of ``[-w, w]`` goes where zero goes: left of a threshold in ``[0, w]``, right of one in ``[-w, 0)``.
+    """
+    near = (np.abs(tree.threshold) <= ZERO_WIDTH) & (tree.mode == Mode.LESS_OR_EQUAL)
+    moved = np.where(tree.threshold >= 0, ZERO_WIDTH, np.nextafter(-ZERO_WIDTH, -np.inf))
+    return replace(tree, threshold=np.where(near, moved, tree.threshold))
 
 
 def _input(graph: Graph, model: Model, data: Data) -> Tensor:
@@ -97,8 +122,8 @@ def matrix_vector(graph: Graph, column: Column, target: Any) -> Tensor:
 
 
 def _prepared(graph: Graph, model: Model, x: Tensor) -> Tensor:
-    """Make what is nearly zero zero, or missing where LightGBM takes it so, and cut categories to whole numbers."""
-    if model.zero_features or model.splits_near_zero:
+    """Make what is nearly zero missing where LightGBM takes it so, and cut categories to whole numbers."""
+    if model.zero_features:
         zero = graph.compare("LessOrEqual", graph.unary("Abs", x), ZERO_WIDTH)
         missing = np.isin(np.arange(model.features), sorted(model.zero_features))
         x = graph.where(zero, np.where(missing, np.nan, 0.0), x)
@@ -112,9 +137,6 @@ def _prepared(graph: Graph, model: Model, x: Tensor) -> Tensor:
 def _transformed(graph: Graph, model: Model, score: Tensor) -> Tensor:
     """Return what the objective makes of the score (``ConvertOutput``)."""
     name = model.objective
-    if name in {"binary", "multiclassova", "cross_entropy"}:
-        slope = float(model.parameters.get("sigmoid", 1))
-        return graph.sigmoid(graph.binary("Mul", score, slope) if slope != 1 else score)
     if name == "multiclass":
         return graph.unary("Softmax", score, axis=1)
     if name == "cross_entropy_lambda":

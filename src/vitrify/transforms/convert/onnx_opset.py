@@ -10,7 +10,7 @@ Source: https://onnx.ai/onnx/repo-docs/Versioning.html#released-versions; the ve
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import onnx
 from onnx import helper, inliner, version_converter
@@ -25,7 +25,7 @@ from vitrify.transforms.convert._onnx_source import ports
 from vitrify.transforms.convert._trees import older as _trees_older
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from vitrify.core.plan import Step
     from vitrify.core.protocols import Sink, Subject
@@ -39,6 +39,24 @@ _FUNCTIONS = 8
 
 _MAX_REASON = 400
 _REMEDY = "ask for a later opset, or replace it in the source"
+
+
+def require_known(options: Mapping[str, Any]) -> None:
+    """Refuse versions that nobody has, before any work.
+
+    Raises:
+        UsageError: ``opset`` or ``ir_version`` is out of range.
+    """
+    for name, known in _known().items():
+        if options.get(name) is not None:
+            _number(options[name], name, known)
+
+
+def _known() -> dict[str, range]:
+    return {
+        "opset": range(1, onnx.defs.onnx_opset_version() + 1),
+        "ir_version": range(_FIRST_IR, int(onnx.IR_VERSION) + 1),
+    }
 
 
 class ChangeOpset:
@@ -78,17 +96,14 @@ class _Wanted:
 
     def __init__(self, model: onnx.ModelProto, step: Step) -> None:
         self._model = model
-        self.opset = _number(
-            step.options.get("opset") or opset(model), "opset", range(1, onnx.defs.onnx_opset_version() + 1)
-        )
+        known = _known()
+        self.opset = _number(step.options.get("opset") or opset(model), "opset", known["opset"])
         row = next(row for row in helper.VERSION_TABLE if row[2] >= self.opset)
         held = {entry.domain: int(entry.version) for entry in model.opset_import}
         stays = self.opset == opset(model)
         self.ml = held.get(_ML, row[3]) if stays else min(held.get(_ML, row[3]), row[3])
         least = model.ir_version if stays else row[1]
-        self.ir = _number(
-            step.options.get("ir_version") or least, "ir_version", range(_FIRST_IR, int(onnx.IR_VERSION) + 1)
-        )
+        self.ir = _number(step.options.get("ir_version") or least, "ir_version", known["ir_version"])
 
     def problems(self) -> tuple[Finding, ...]:
         """List operators, and forests, that have no equal there."""

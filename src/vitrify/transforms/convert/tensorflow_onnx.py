@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 import tf2onnx
 
-from vitrify.core.errors import UnsupportedModelError
 from vitrify.core.protocols import Written
-from vitrify.formats._tensorflow.exact import written_out
 from vitrify.formats._tensorflow.serving import declared
 from vitrify.formats.onnx import Onnx
 from vitrify.formats.saved_model import SavedModel
-from vitrify.transforms.convert._tf2onnx import OPSET, made, named, sized
+from vitrify.transforms.convert._tf2onnx import OPSET, Once, guard_pools, made, named, sized
 
 if TYPE_CHECKING:
     import onnx
@@ -31,17 +29,17 @@ _CARRIED = ("missing_text", "casts", "labels")
 class SavedModelToOnnx:
     """The step from ``saved-model`` to ``onnx``."""
 
+    def __init__(self) -> None:
+        """Start with nothing converted."""
+        self._once = Once(_converted)
+
     def problems(self, source: Subject, step: Step) -> tuple[Finding, ...]:  # noqa: ARG002 (the protocol's)
         """List every operator that tf2onnx leaves over."""
-        try:
-            _converted(source)
-        except UnsupportedModelError as error:
-            return error.problems
-        return ()
+        return self._once.problems(source)
 
     def apply(self, source: Subject, step: Step, sink: Sink) -> Written:  # noqa: ARG002 (the protocol's)
         """Write the ONNX model."""
-        written = Onnx().write(_converted(source), sink, None)
+        written = Onnx().write(self._once.model(source), sink, None)
         entry = source.document.entry
         carried = {key: entry[key] for key in (*_CARRIED, "inputs", "outputs") if key in entry}
         return Written(entry={**written.entry, **carried}, notes=written.notes)
@@ -54,7 +52,7 @@ def _converted(source: Subject) -> onnx.ModelProto:
         UnsupportedModelError: An operator has no form in ONNX.
     """
     model = SavedModel().read(source.files, source.document.entry, source.allow)
-    function = written_out(declared(model))
+    function = declared(model)
     specs, gives = dict(function.structured_input_signature[1]), sorted(function.structured_outputs)
 
     def serve(*given: Any) -> Any:
@@ -64,6 +62,7 @@ def _converted(source: Subject) -> onnx.ModelProto:
     signature = [tf.TensorSpec(spec.shape, spec.dtype, name=name) for name, spec in specs.items()]
     traced = tf.function(serve, autograph=False, input_signature=signature)
     proto = made(lambda: tf2onnx.convert.from_function(traced, input_signature=signature, opset=OPSET))
+    guard_pools(proto)
     outputs = dict(zip((value.name for value in proto.graph.output), gives, strict=True))
     inputs = {value.name: value.name.partition(":")[0] for value in proto.graph.input}
     proto = named(proto, inputs, outputs, "saved-model")

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import tf2onnx
 
-from vitrify.core.errors import UnsupportedModelError
 from vitrify.core.protocols import Written
 from vitrify.formats.onnx import Onnx
 from vitrify.formats.tflite import TFLite
 from vitrify.runtimes.litert import ports_of
-from vitrify.transforms.convert._tf2onnx import OPSET, made, named, sized
+from vitrify.transforms.convert._tf2onnx import OPSET, Once, made, named, sized
 
 if TYPE_CHECKING:
     import onnx
@@ -28,17 +27,17 @@ _CARRIED = ("inputs", "outputs", "missing_text", "casts", "labels")
 class TfLiteToOnnx:
     """The step from ``tflite`` to ``onnx``."""
 
+    def __init__(self) -> None:
+        """Start with nothing converted."""
+        self._once = Once(_converted)
+
     def problems(self, source: Subject, step: Step) -> tuple[Finding, ...]:  # noqa: ARG002 (the protocol's)
         """List every operator that tf2onnx leaves over."""
-        try:
-            _converted(source)
-        except UnsupportedModelError as error:
-            return error.problems
-        return ()
+        return self._once.problems(source)
 
     def apply(self, source: Subject, step: Step, sink: Sink) -> Written:  # noqa: ARG002 (the protocol's)
         """Write the ONNX model."""
-        written = Onnx().write(_converted(source), sink, None)
+        written = Onnx().write(self._once.model(source), sink, None)
         entry = source.document.entry
         carried = {key: entry[key] for key in _CARRIED if key in entry}
         return Written(entry={**written.entry, **carried}, notes=written.notes)

@@ -18,8 +18,8 @@ from vitrify.transforms.convert._building.data import Data, Frame, matrix
 from vitrify.transforms.convert._building.estimator import EstimatorToOnnx
 from vitrify.transforms.convert._building.graph import F32, F64, I64, Array, Graph, Tensor
 from vitrify.transforms.convert._building.steps import Outcome, Steps, converts, refuse
-from vitrify.transforms.convert._sklearn.linear import two_columns
-from vitrify.transforms.convert._trees.ensemble import add_in_order
+from vitrify.transforms.convert._sklearn.linear import both_shares, two_columns
+from vitrify.transforms.convert._trees.ensemble import add_in_order, negated
 
 if TYPE_CHECKING:
     from vitrify.transforms.convert._building.data import Column
@@ -39,17 +39,16 @@ def booster(steps: Steps, model: Any, data: Data) -> Outcome:
     """The rounds up to the best one, as our runtime calls it; NaN is missing."""
     best = model.attr("best_iteration")
     found = read(model, None if best is None else int(best) + 1, in_place=False)
-    score = _score(steps.graph, found, data, float("nan"))
     if found.objective == "multi:softmax":
+        score = _raw(steps.graph, found, data, float("nan"))
         return Outcome(prediction=steps.graph.cast(steps.graph.argmax(score), F32))
-    return Outcome(prediction=_transformed(steps.graph, found, score))
+    return Outcome(prediction=_predicted(steps.graph, found, data, float("nan")))
 
 
 @converts("xgboost.XGBRegressor", "xgboost.XGBRFRegressor", "xgboost.XGBRanker")
 def regressor(steps: Steps, model: Any, data: Data) -> Outcome:
     """The rounds up to the best one."""
-    found = _of(model)
-    return Outcome(prediction=_transformed(steps.graph, found, _score(steps.graph, found, data, model.missing)))
+    return Outcome(prediction=_predicted(steps.graph, _of(model), data, model.missing))
 
 
 @converts("xgboost.XGBClassifier", "xgboost.XGBRFClassifier")
@@ -58,16 +57,21 @@ def classifier(steps: Steps, model: Any, data: Data) -> Outcome:
     graph, found = steps.graph, _of(model)
     if found.objective not in _BINARY | SOFTMAX:
         refuse(f"classifies with the objective {found.objective}", "use binary:logistic or multi:softprob")
-    score = _score(graph, found, data, model.missing)
     classes = np.asarray(model.classes_)
     if found.objective == "multi:softmax":
+        score = _raw(graph, found, data, model.missing)
         return Outcome(index=graph.argmax(score), classes=classes, probability=_softmax_of_scipy(graph, score))
-    answer = _transformed(graph, found, score)
+    answer = _answer(graph, found, data, model.missing)
     if found.objective in SOFTMAX:
         return Outcome(index=graph.argmax(answer), classes=classes, probability=answer)
+    if found.objective in LOGISTIC and found.width == 1:
+        # Above one half is the larger of the two: 1 - p is rounded, but never past one half.
+        probability = both_shares(graph, answer)
+        return Outcome(index=graph.argmax(probability), classes=classes, probability=probability)
     index = graph.cast(graph.compare("Greater", answer, _HALF), I64)
     if found.width == 1:
-        return Outcome(index=index, classes=classes, probability=two_columns(graph, answer))
+        probability = two_columns(graph, graph.vector(answer))
+        return Outcome(index=graph.vector(index), classes=classes, probability=probability)
     targets = tuple(
         Outcome(index=graph.gather(index, np.array(target), axis=1), classes=np.arange(2.0))
         for target in range(found.width)
@@ -80,14 +84,27 @@ def _of(model: Any) -> Model:
     return read(model.get_booster(), None if best is None else best + 1, in_place=True)
 
 
-def _score(graph: Graph, model: Model, data: Data, missing: float) -> Tensor:
-    """Return the margin: (rows,), or (rows, classes or targets)."""
+def _predicted(graph: Graph, model: Model, data: Data, missing: float) -> Tensor:
+    """Return what the objective makes of the margin: (rows,), or (rows, classes or targets)."""
+    answer = _answer(graph, model, data, missing)
+    return answer if model.width > 1 else graph.vector(answer)
+
+
+def _answer(graph: Graph, model: Model, data: Data, missing: float) -> Tensor:
+    """Return the same as a matrix."""
+    if model.objective in LOGISTIC:
+        return _logistic(graph, model, _raw(graph, model, data, missing, -1.0))
+    return _transformed(graph, model, _raw(graph, model, data, missing))
+
+
+def _raw(graph: Graph, model: Model, data: Data, missing: float, sign: float = 1.0) -> Tensor:
+    """Return the margin, or the same with the other sign: (rows, 1, or classes or targets)."""
     x = _input(graph, model, data, missing)
     if model.weights is not None:
         raw = _linear(graph, model, x)
-    else:
-        raw = add_in_order(graph, model.trees, x, model.start, groups=1 if model.vector else model.width)
-    return raw if model.width > 1 else graph.vector(raw)
+        return graph.unary("Neg", raw) if sign < 0 else raw
+    trees = negated(model.trees) if sign < 0 else model.trees
+    return add_in_order(graph, trees, x, sign * model.start, groups=1 if model.vector else model.width)
 
 
 def _input(graph: Graph, model: Model, data: Data, missing: float) -> Tensor:
@@ -146,10 +163,6 @@ def _linear(graph: Graph, model: Model, x: Tensor) -> Tensor:
 
 def _transformed(graph: Graph, model: Model, score: Tensor) -> Tensor:
     """Return what the objective makes of the score (``PredTransform``)."""
-    if model.objective in LOGISTIC:
-        power = _exp(graph, graph.binary("Min", graph.unary("Neg", score), _LARGEST_POWER))
-        one = np.ones((), F32)
-        return graph.binary("Div", one, graph.binary("Add", power, one))
     if model.objective in EXPONENTIAL:
         return _exp(graph, score)
     if model.objective in SOFTMAX:
@@ -157,6 +170,24 @@ def _transformed(graph: Graph, model: Model, score: Tensor) -> Tensor:
     if model.objective == "binary:hinge":
         return graph.cast(graph.compare("Greater", score, np.zeros((), F32)), F32)
     return score
+
+
+def _logistic(graph: Graph, model: Model, power: Tensor) -> Tensor:
+    """Return ``1 / (1 + exp(power))``; the power is the margin with the other sign."""
+    if not _largest(model) < _LARGEST_POWER:
+        power = graph.binary("Min", power, _LARGEST_POWER)
+    one = np.ones((), F32)
+    return graph.binary("Div", one, graph.binary("Add", _exp(graph, power), one))
+
+
+def _largest(model: Model) -> float:
+    """Return a bound of the margin with the other sign, rounding included; infinite where nothing bounds it."""
+    if model.weights is not None or model.width > 1:
+        return np.inf
+    held = [tree.value[tree.leaves].astype(F64) for tree in model.trees]
+    terms = [-float(model.start[0]), *(-float(value.min()) for value in held)]
+    sizes = abs(float(model.start[0])) + sum(float(np.abs(value).max()) for value in held)
+    return sum(terms) + len(terms) * float(np.finfo(np.float32).eps) * sizes
 
 
 def _exp(graph: Graph, x: Tensor) -> Tensor:

@@ -22,14 +22,17 @@ if TYPE_CHECKING:
     from vitrify.transforms.convert._trees.ensemble import Tree
 
 
-def linear_values(plain: Tensor, model: Model) -> Callable[[Graph, Sequence[Tree], Tensor], Tensor]:
+def linear_values(
+    plain: Tensor, model: Model, added: Sequence[Tree]
+) -> Callable[[Graph, Sequence[Tree], Tensor], Tensor]:
     """Return what gives each tree's value: (rows, trees, 1).
 
     Args:
         plain: The features as the linear models take them.
         model: The booster.
+        added: Its trees, as they are handed to what adds them up.
     """
-    leaves = {id(tree): one for tree, one in zip(model.trees, model.leaves(), strict=True)}
+    leaves = {id(tree): one for tree, one in zip(added, model.leaves(), strict=True)}
 
     def values(graph: Graph, trees: Sequence[Tree], x: Tensor) -> Tensor:
         chosen = [leaves[id(tree)] for tree in trees]

@@ -218,8 +218,12 @@ class Graph:
 
     def sigmoid(self, value: Tensor) -> Tensor:
         """Return ``1 / (1 + exp(-value))``; ONNX Runtime's Sigmoid answers 0 or 2e-16 for all that is smaller."""
+        return self.sigmoid_of_negative(self.unary("Neg", value))
+
+    def sigmoid_of_negative(self, value: Tensor) -> Tensor:
+        """Return ``1 / (1 + exp(value))``: the sigmoid of what has the other sign."""
         one = np.ones((), value.dtype)
-        return self.binary("Div", one, self.binary("Add", self.unary("Exp", self.unary("Neg", value)), one))
+        return self.binary("Div", one, self.binary("Add", self.unary("Exp", value), one))
 
     def matmul(self, left: Operand, right: Operand) -> Tensor:
         """Return ``left @ right`` in the promoted type."""

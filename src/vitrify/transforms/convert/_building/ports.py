@@ -13,7 +13,7 @@ import numpy as np
 
 from vitrify.core.report import Finding
 from vitrify.transforms.convert._building.data import NAN_TEXT, NONE_TEXT, Column, Data, Frame, columns, matrix, merged
-from vitrify.transforms.convert._building.graph import F64, TEXT, Array, DType, Graph, Tensor
+from vitrify.transforms.convert._building.graph import F64, I64, TEXT, Array, DType, Graph, Tensor
 from vitrify.transforms.convert._building.steps import refuse
 
 if TYPE_CHECKING:
@@ -176,7 +176,10 @@ def _label_values(graph: Graph, outcome: Outcome) -> Tensor | None:
         return graph.concat(known) if len(known) == len(outcome.parts) else None
     if outcome.prediction is not None or outcome.index is None or outcome.classes is None:
         return outcome.prediction  # of a traced class also labels that its classes do not have
-    return graph.gather(graph.constant(plain_classes(outcome.classes), "classes"), outcome.index)
+    classes = plain_classes(outcome.classes)
+    if classes.dtype == I64 and np.array_equal(classes, np.arange(len(classes))):
+        return outcome.index  # each class is its own position
+    return graph.gather(graph.constant(classes, "classes"), outcome.index)
 
 
 def plain_classes(classes: Any) -> Array:

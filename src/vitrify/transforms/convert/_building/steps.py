@@ -153,7 +153,7 @@ class Steps:
                 return self._convert(estimator, data)
         except UnsupportedModelError as error:
             self._note(kind.__name__, error.message, error.remedy)
-        except Exception as error:  # noqa: BLE001 (attributes of an estimator, or skl2onnx, may raise anything)
+        except Exception as error:  # noqa: BLE001 (attributes of an estimator may raise anything)
             remedy = "if it is fitted, by the installed version, then replace this step by one that converts"
             self._note(kind.__name__, f"{type(error).__name__}: {error}", remedy)
         finally:

@@ -29,6 +29,11 @@ def two_columns(graph: Graph, positive: Tensor) -> Tensor:
     return graph.concat([graph.binary("Sub", np.ones((), positive.dtype), column), column])
 
 
+def both_shares(graph: Graph, positive: Tensor) -> Tensor:
+    """Return the same of a column that lies between 0 and 1: ``|p - [1, 0]|``, to the bit and in fewer nodes."""
+    return graph.unary("Abs", graph.binary("Sub", positive, np.array([[1, 0]], positive.dtype)))
+
+
 def above(graph: Graph, score: Tensor, kind: str = "Greater") -> Tensor:
     """Return 1 where a binary score is above zero, else 0."""
     return graph.cast(graph.compare(kind, score, np.zeros((), score.dtype)), I64)

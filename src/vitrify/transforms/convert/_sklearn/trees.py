@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vitrify.transforms.convert._building.data import Data, beside, matrix, select
-from vitrify.transforms.convert._building.graph import F32, F64, Array, Graph, Tensor
+from vitrify.transforms.convert._building.graph import F32, F64, I64, Array, Graph, Tensor
 from vitrify.transforms.convert._building.steps import Outcome, Steps, converts, refuse
 from vitrify.transforms.convert._numerics.elementary import logit
-from vitrify.transforms.convert._sklearn.linear import above, inlier, two_columns
+from vitrify.transforms.convert._sklearn.linear import both_shares, inlier
 from vitrify.transforms.convert._sklearn.scale import clip
-from vitrify.transforms.convert._trees.ensemble import Mode, Tree, add_in_order, leaf_numbers
+from vitrify.transforms.convert._trees.ensemble import Mode, Tree, add_in_order, leaf_numbers, negated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,8 +54,8 @@ def _classify(graph: Graph, models: Sequence[Any], x: Tensor, output: int, class
     shares = [_shares(model, output) for model in models]
     if forest and all(share.shape[1] == 2 for share in shares):  # noqa: PLR2004 (binary)
         return _classify_binary(graph, models, x, shares, classes)
-    total = add_in_order(graph, [grown(model, share) for model, share in zip(models, shares, strict=True)], x, None)
-    probability = graph.binary("Div", total, np.array(float(len(models)))) if forest else total
+    trees = [grown(model, share) for model, share in zip(models, shares, strict=True)]
+    probability = add_in_order(graph, trees, x, None, mean=forest)
     return Outcome(index=graph.argmax(probability), classes=classes, probability=probability)
 
 
@@ -64,8 +64,7 @@ def _classify_binary(
 ) -> Outcome:
     """Add up the second class alone: of each leaf the first one has the rest, to the last bit of a sum."""
     trees = [grown(model, share[:, 1:]) for model, share in zip(models, shares, strict=True)]
-    mean = graph.binary("Div", add_in_order(graph, trees, x, None), np.array(float(len(models))))
-    probability = graph.concat([graph.binary("Sub", np.array(1.0), mean), mean])
+    probability = both_shares(graph, add_in_order(graph, trees, x, None, mean=True))
     return Outcome(index=graph.argmax(probability), classes=classes, probability=probability)
 
 
@@ -83,11 +82,9 @@ def _classifier(steps: Steps, model: Any, members: Sequence[Any], data: Data, *,
 
 def _regressor(steps: Steps, model: Any, members: Sequence[Any], data: Data, *, forest: bool) -> Outcome:
     graph = steps.graph
-    total = add_in_order(
-        graph, [grown(member, member.tree_.value) for member in members], matrix(graph, data, F32), None
-    )
-    mean = graph.binary("Div", total, np.array(float(len(members)))) if forest else total
-    return Outcome(prediction=graph.vector(mean) if model.n_outputs_ == 1 else mean)
+    trees = [grown(member, member.tree_.value) for member in members]
+    answer = add_in_order(graph, trees, matrix(graph, data, F32), None, mean=forest)
+    return Outcome(prediction=graph.vector(answer) if model.n_outputs_ == 1 else answer)
 
 
 @converts("sklearn.DecisionTreeClassifier", "sklearn.ExtraTreeClassifier")
@@ -125,14 +122,17 @@ def trees_embedding(steps: Steps, model: Any, data: Data) -> Outcome:
     return Outcome(features=graph.cast(graph.reduce("ReduceSum", hot, 1), F64))
 
 
-def _boosted(steps: Steps, model: Any, data: Data) -> Tensor:
+def _boosted(steps: Steps, model: Any, data: Data, *, negative: bool = False) -> Tensor:
+    """Return the raw score, or the same with the other sign."""
     graph, x = steps.graph, matrix(steps.graph, data, F32)
-    trees = [grown(member, model.learning_rate * member.tree_.value) for member in model.estimators_.ravel()]
+    sign = -1.0 if negative else 1.0
+    trees = [grown(member, sign * model.learning_rate * member.tree_.value) for member in model.estimators_.ravel()]
     if isinstance(model.init_, str) or type(model.init_).__name__ in {"DummyClassifier", "DummyRegressor"}:
         # The constant start is what the source itself computes for any row.
         start = model._raw_predict_init(np.zeros((1, model.n_features_in_), np.float32))[0]  # noqa: SLF001
-        return add_in_order(graph, trees, x, start, groups=model.estimators_.shape[1])
+        return add_in_order(graph, trees, x, sign * start, groups=model.estimators_.shape[1])
     start = _start(graph, model, steps.run(model.init_, x, "init_"))
+    start = graph.unary("Neg", start) if negative else start
     return add_in_order(graph, trees, x, start, groups=model.estimators_.shape[1])
 
 
@@ -165,21 +165,29 @@ def gradient_boosting_regressor(steps: Steps, model: Any, data: Data) -> Outcome
 @converts("sklearn.GradientBoostingClassifier")
 def gradient_boosting_classifier(steps: Steps, model: Any, data: Data) -> Outcome:
     """The raw score, and its link."""
-    graph, raw = steps.graph, _boosted(steps, model, data)
+    graph = steps.graph
     if len(model.classes_) > 2:  # noqa: PLR2004 (binary)
+        raw = _boosted(steps, model, data)
         probability = graph.unary("Softmax", raw, axis=1)
         return Outcome(index=graph.argmax(raw), classes=model.classes_, probability=probability, score=raw)
-    score = graph.vector(raw)
-    scaled = graph.binary("Mul", score, 2.0) if model.loss == "exponential" else score
+    negative = _boosted(steps, model, data, negative=True)
+    scaled = graph.binary("Mul", negative, 2.0) if model.loss == "exponential" else negative
+    return _of_two(graph, model, negative, scaled, "LessOrEqual")
+
+
+def _of_two(graph: Graph, model: Any, negative: Tensor, scaled: Tensor, kind: str) -> Outcome:
+    """Return what a logistic classifier answers, from its score with the other sign: no node has to turn it."""
+    turned = graph.vector(negative)
     return Outcome(
-        index=above(graph, score, "GreaterOrEqual"),
+        index=graph.cast(graph.compare(kind, turned, np.zeros((), turned.dtype)), I64),
         classes=model.classes_,
-        probability=two_columns(graph, graph.sigmoid(scaled)),
-        score=score,
+        probability=both_shares(graph, graph.sigmoid_of_negative(scaled)),
+        score=graph.unary("Neg", turned),
     )
 
 
-def _histogram(steps: Steps, model: Any, data: Data) -> Tensor:
+def _histogram(steps: Steps, model: Any, data: Data, *, negative: bool = False) -> Tensor:
+    """Return the raw score, or the same with the other sign."""
     graph = steps.graph
     columns = model._preprocessor  # noqa: SLF001 (no public name)
     x = matrix(graph, data, F64) if columns is None else _categories_first(steps, columns, data)
@@ -193,6 +201,8 @@ def _histogram(steps: Steps, model: Any, data: Data) -> Tensor:
     trees = []
     for predictors in model._predictors:  # noqa: SLF001
         trees += [_histogram_tree(predictor) for predictor in predictors]
+    if negative:
+        start, trees = -start, negated(trees)
     return add_in_order(graph, trees, x, start, groups=len(start))
 
 
@@ -269,17 +279,13 @@ def histogram_regressor(steps: Steps, model: Any, data: Data) -> Outcome:
 @converts("sklearn.HistGradientBoostingClassifier")
 def histogram_classifier(steps: Steps, model: Any, data: Data) -> Outcome:
     """The raw score, logistic or softmax."""
-    graph, raw = steps.graph, _histogram(steps, model, data)
+    graph = steps.graph
     if len(model.classes_) > 2:  # noqa: PLR2004 (binary)
+        raw = _histogram(steps, model, data)
         probability = graph.unary("Softmax", raw, axis=1)
         return Outcome(index=graph.argmax(raw), classes=model.classes_, probability=probability, score=raw)
-    score = graph.vector(raw)
-    return Outcome(
-        index=above(graph, score),
-        classes=model.classes_,
-        probability=two_columns(graph, graph.sigmoid(score)),
-        score=score,
-    )
+    negative = _histogram(steps, model, data, negative=True)
+    return _of_two(graph, model, negative, negative, "Less")
 
 
 @converts("sklearn.IsolationForest")
@@ -291,9 +297,8 @@ def isolation_forest(steps: Steps, model: Any, data: Data) -> Outcome:
         lengths = model._decision_path_lengths[index] + model._average_path_length_per_tree[index] - 1.0  # noqa: SLF001
         trees.append(grown(member, np.asarray(lengths, np.float64), features))
     depths = graph.vector(add_in_order(graph, trees, x, None))
-    share = graph.binary("Div", depths, np.array(_normal_depth(model)))
-    power = graph.binary("Pow", np.array(2.0), graph.unary("Neg", share))
-    score = graph.binary("Sub", graph.unary("Neg", power), float(model.offset_))
+    power = graph.binary("Pow", np.array(2.0), graph.binary("Div", depths, np.array(-_normal_depth(model))))
+    score = graph.binary("Sub", -float(model.offset_), power)
     return Outcome(prediction=inlier(graph, score, "GreaterOrEqual"), score=score)
 
 

@@ -26,7 +26,7 @@ _BLOCK = 256
 """Trees added at a time: bounds the memory of a call to rows x 256 x outputs values."""
 
 _EXACT_IN_FLOAT32 = 2**24
-_SUM = 1
+_MEAN, _SUM = 0, 1
 _NO_TRANSFORM = 0
 
 
@@ -81,6 +81,11 @@ def constant_tree(value: Array) -> Tree:
     )
 
 
+def negated(trees: Sequence[Tree]) -> list[Tree]:
+    """Return trees that add up to the same number with the other sign, to the bit."""
+    return [replace(tree, value=-tree.value) for tree in trees]
+
+
 def leaf_values(graph: Graph, trees: Sequence[Tree], x: Tensor) -> Tensor:
     """Return what each tree's leaf holds: (rows, trees, outputs).
 
@@ -109,11 +114,20 @@ def leaf_numbers(graph: Graph, trees: Sequence[Tree], x: Tensor) -> Tensor:
     return graph.op("Cast", _ensemble(graph, trees, x, numbers), dtype=I64, to=7)
 
 
-def _ensemble(graph: Graph, trees: Sequence[Tree], x: Tensor, weights: Array, targets: Array | None = None) -> Tensor:
+def _ensemble(
+    graph: Graph,
+    trees: Sequence[Tree],
+    x: Tensor,
+    weights: Array,
+    targets: Array | None = None,
+    *,
+    mean: bool = False,
+) -> Tensor:
     """Return the weights of the trees' leaves, added up by target; without targets, each tree's: (rows, trees)."""
     flat = _Flat([_in(tree, x.dtype) for tree in trees])
     owners = np.arange(len(trees)) if targets is None else targets
     attributes = _attributes(flat, int(owners.max()) + 1, x.dtype) | {
+        "aggregate_function": _MEAN if mean else _SUM,
         "leaf_weights": weights.astype(x.dtype),
         "leaf_targetids": owners[flat.owners].tolist(),
     }
@@ -127,6 +141,7 @@ def add_in_order(
     start: Array | Tensor | None,
     *,
     groups: int = 1,
+    mean: bool = False,
     values_of: ValuesOf = leaf_values,
 ) -> Tensor:
     """Return ``start + tree 1 + tree 2 + ...``, added strictly in that order: (rows, groups x values of a leaf).
@@ -138,14 +153,16 @@ def add_in_order(
         start: What the source starts from: a constant for each column of the result, or (rows, columns); None for
             nothing.
         groups: The trees take turns in adding to so many sums of their own, such as one a class.
+        mean: Whether the sum is divided by the number of trees: of one group that starts from nothing.
         values_of: What gives each tree's value, (rows, trees, values of a leaf), where that is no constant of the leaf;
             the start is then not a constant.
     """
     values_of_leaf = trees[0].value.shape[1]
     width = groups * values_of_leaf
     if values_of is leaf_values and values_of_leaf == 1 and not isinstance(start, Tensor):
-        return _summed(graph, trees, x, start, groups)
+        return _summed(graph, trees, x, start, groups, mean=mean)
     total: Tensor | None = None
+    count = len(trees)
     if isinstance(start, Tensor):
         total = graph.reshape(start, -1, 1, width)
     elif start is not None and np.any(start != 0):
@@ -157,17 +174,24 @@ def add_in_order(
             values = graph.reshape(values, 0, -1, width)
         if total is not None:
             values = graph.concat([total, values])
-        sums = graph.op("CumSum", values, np.array(1), dtype=values.dtype)
-        total = graph.gather(sums, np.array([-1]), axis=1)
+        alone = total is None and len(trees) == 1
+        total = values if alone else _last_sum(graph, values)
     assert total is not None
-    return graph.reshape(total, -1, width)
+    result = graph.reshape(total, -1, width)
+    return graph.binary("Div", result, np.array(float(count))) if mean else result
 
 
-def _summed(graph: Graph, trees: Sequence[Tree], x: Tensor, start: Array | None, groups: int) -> Tensor:
+def _last_sum(graph: Graph, values: Tensor) -> Tensor:
+    """Return the sum along the trees, added one after another."""
+    sums = graph.op("CumSum", values, np.array(1), dtype=values.dtype)
+    return graph.gather(sums, np.array([-1]), axis=1)
+
+
+def _summed(graph: Graph, trees: Sequence[Tree], x: Tensor, start: Array | None, groups: int, *, mean: bool) -> Tensor:
     """Return the same where a leaf is one number: TreeEnsemble adds in the order of the trees, in the features' type.
 
-    What the source starts from is a tree of one leaf, the first. ONNX Runtime may split the trees over its threads; a
-    thread's sum is then a term, which changes no more than the last bits.
+    It divides a mean by their number too. What the source starts from is a tree of one leaf, the first. ONNX Runtime
+    may split the trees over its threads; a thread's sum is then a term, which changes no more than the last bits.
     """
     kind = graph.real(trees[0].value.dtype)
     if start is not None and np.any(start != 0):
@@ -175,7 +199,7 @@ def _summed(graph: Graph, trees: Sequence[Tree], x: Tensor, start: Array | None,
     x = graph.cast(x, np.result_type(kind, x.dtype))
     weights = np.concatenate([tree.value[tree.leaves, 0] for tree in map(_rooted, trees)])
     targets = np.arange(len(trees)) % groups
-    total = _ensemble(graph, trees, x, weights, targets)
+    total = _ensemble(graph, trees, x, weights, targets, mean=mean)
     return graph.cast(total, kind)
 
 
@@ -255,7 +279,6 @@ def _attributes(flat: _Flat, count: int, dtype: np.dtype[Any]) -> dict[str, Any]
     column = flat.columns
     return {
         "n_targets": count,
-        "aggregate_function": _SUM,
         "post_transform": _NO_TRANSFORM,
         "tree_roots": flat.roots,
         "nodes_featureids": column["feature"].tolist(),

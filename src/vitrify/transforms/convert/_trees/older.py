@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 NEW = 5
 """The version of ``ai.onnx.ml`` that brings TreeEnsemble."""
 
+_MEAN, _SUM = AGGREGATES.index("AVERAGE"), AGGREGATES.index("SUM")
+
 _NUMBERS = 1 << 24
 """Whole numbers that float32 has."""
 
@@ -56,15 +58,16 @@ def _reason(trees: Ensemble, ml: int) -> str:
         return ""
     if ml < _DOUBLES:
         return f"its thresholds are in {trees.split.dtype}, and those of ai.onnx.ml {ml} in float32"
-    if _fits(trees) or (AGGREGATES[trees.aggregate] == "SUM" and not trees.transform and trees.leaves < _NUMBERS):
+    if _fits(trees) or (trees.aggregate in (_MEAN, _SUM) and not trees.transform and trees.leaves < _NUMBERS):
         return ""
     return f"it joins float64 trees by {AGGREGATES[trees.aggregate]}, and TreeEnsembleRegressor answers in float32"
 
 
 def _fits(trees: Ensemble) -> bool:
-    """Say whether the operator can answer itself: nothing is added up, and float32 has every weight."""
+    """Say whether the operator can answer itself: nothing is added up or divided, and float32 has every weight."""
     same = np.array_equal(trees.weights.astype(np.float32).astype(np.float64), trees.weights)
-    return bool(trees.one_tree_a_target and same)
+    divides = trees.aggregate == _MEAN and len(trees.roots) > 1
+    return bool(trees.one_tree_a_target and same and not divides)
 
 
 def _new(graph: onnx.GraphProto) -> Iterator[NodeProto]:
@@ -101,20 +104,22 @@ def _written(node: NodeProto) -> tuple[list[NodeProto], list[TensorProto]]:
         return [_regressor(node, trees, answer), _cast(answer, output, TensorProto.DOUBLE)], []
     table = np.zeros((trees.leaves, trees.targets))
     np.add.at(table, (trees.leaf[:, 0], trees.leaf[:, 1]), trees.weights)
-    names = {key: f"{output}/{key}" for key in ("numbers", "table", "held", "axes", "sum", "base")}
+    names = {key: f"{output}/{key}" for key in ("numbers", "table", "held", "axes", "sum", "mean", "count", "base")}
     nodes = [
         _regressor(node, _by_number(trees), answer),
         _cast(answer, names["numbers"], TensorProto.INT64),
         helper.make_node("Gather", [names["table"], names["numbers"]], [names["held"]]),
-        helper.make_node(
-            "ReduceSum", [names["held"], names["axes"]], [output if trees.base is None else names["sum"]], keepdims=0
-        ),
+        helper.make_node("ReduceSum", [names["held"], names["axes"]], [names["sum"]], keepdims=0),
     ]
-    constants = [numpy_helper.from_array(table, names["table"]), numpy_helper.from_array(np.array([1]), names["axes"])]
+    constants = {"table": table, "axes": np.array([1])}
+    if trees.aggregate == _MEAN:
+        nodes.append(helper.make_node("Div", [nodes[-1].output[0], names["count"]], [names["mean"]]))
+        constants["count"] = np.array(float(len(trees.roots)))
     if trees.base is not None:
-        nodes.append(helper.make_node("Add", [names["sum"], names["base"]], [output]))
-        constants.append(numpy_helper.from_array(trees.base.astype(np.float64), names["base"]))
-    return nodes, constants
+        nodes.append(helper.make_node("Add", [nodes[-1].output[0], names["base"]], [output]))
+        constants["base"] = trees.base.astype(np.float64)
+    nodes[-1].output[:] = [output]
+    return nodes, [numpy_helper.from_array(array, names[key]) for key, array in constants.items()]
 
 
 def _by_number(trees: Ensemble) -> Ensemble:
@@ -122,7 +127,7 @@ def _by_number(trees: Ensemble) -> Ensemble:
     inner = len(trees.feature)
     pairs = [(at - inner, tree) for tree, order in enumerate(_numbered(trees)) for at in order if at >= inner]
     numbers = np.array([leaf for leaf, _ in pairs], np.float32)
-    return replace(trees, leaf=np.array(pairs), weights=numbers, targets=len(trees.roots), base=None)
+    return replace(trees, leaf=np.array(pairs), weights=numbers, targets=len(trees.roots), aggregate=_SUM, base=None)
 
 
 def _regressor(node: NodeProto, trees: Ensemble, output: str) -> NodeProto:
