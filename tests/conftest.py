@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import compileall
 import importlib
 import os
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 import warm_trials
@@ -24,6 +26,15 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
 )
 settings.load_profile("vitrify")
+
+
+SOURCE = Path(__file__).parent.parent / "src" / "vitrify"
+
+
+def pytest_configure(config):
+    """Compile the sources once: hundreds of interpreters start here, and where none may keep bytecode, each would."""
+    if sys.dont_write_bytecode and not hasattr(config, "workerinput"):
+        compileall.compile_dir(SOURCE, quiet=2)
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,8 @@
-"""Every Python block of the documentation runs, and every example, each in a process and a home of its own."""
+"""Every Python block of the documentation runs, and every example, each in a process and a home of its own.
+
+The README's starts an interpreter, as a reader does, and so do the trials in it; the others' processes are forked from
+one that has imported what most of them do (:mod:`warm_trials`).
+"""
 
 from __future__ import annotations
 
@@ -18,26 +22,43 @@ WITH_CODE = [page for page in PAGES if BLOCK.search(page.read_text(encoding="utf
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
-def run(path: Path, folder: Path) -> None:
-    environment = {**os.environ, "VITRIFY_HOME": str(folder / "home")}
-    done = subprocess.run(
-        [sys.executable, path], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+@pytest.fixture
+def run(warm, tmp_path):
+    """Return a function that runs a script, in an interpreter of its own or forked from a warm one."""
+
+    def run(path, *, cold=False):
+        environment = {**os.environ, "VITRIFY_HOME": str(tmp_path / "home")}
+        if cold:
+            done = subprocess.run(
+                [sys.executable, path], cwd=tmp_path, env=environment, capture_output=True, check=False
+            )
+        else:
+            done = warm.script(path, tmp_path, environment)
+        assert done.returncode == 0, done.stderr.decode()
+
+    return run
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_python_blocks_of_a_page_run_one_after_another(page, tmp_path):
+def test_the_python_blocks_of_a_page_run_one_after_another(page, run, tmp_path):
     script = tmp_path / "page.py"
     script.write_text("\n".join(BLOCK.findall(page.read_text(encoding="utf-8"))))
-    run(script, tmp_path)
+    run(script, cold=page == PAGES[0])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
-def test_an_example_runs(example, tmp_path):
-    run(example, tmp_path)
+def test_an_example_runs(example, run):
+    run(example)
+
+
+@pytest.mark.slow
+def test_a_script_that_fails_is_told_from_one_that_does_not(warm, tmp_path):
+    (tmp_path / "fails.py").write_text("import missing_from_here\n")
+    done = warm.script(tmp_path / "fails.py", tmp_path, dict(os.environ))
+    assert done.returncode == 1
+    assert b"missing_from_here" in done.stderr
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ scikit-learn or PyTorch. Here an isolated interpreter imports that once, does no
 trial: which is as clean, opens the same files, and is asked and answers in the same way. What was imported beforehand
 is only what that trial imports in any case, so that the environment it tells is the same
 (``tests/artifacts/test_warm_trials.py``). Trials on a plugin's runtime start an interpreter, as outside of tests,
-and so do those of tests that are marked ``cold``.
+and so do those of tests that are marked ``cold``. Whole scripts are run likewise, and so are the trials in them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import io
 import json
 import os
 import re
+import runpy
 import socket
 import subprocess
 import sys
@@ -34,6 +35,10 @@ BY_FORMAT = {"catboost": "catboost", "hugging-face": "torch", "lightgbm": "light
 """What the reader of a format imports, whatever is in the file."""
 BY_MENTION = {"catboost": "catboost", "lightgbm": "lightgbm", "sklearn": "sklearn.base", "xgboost": "xgboost"}
 """What is imported for a skops file or a pickle with a class of such a package."""
+SCRIPTS = ("pandas", "sklearn.linear_model", "vitrify")
+"""What is imported for a script, which may import more."""
+ESTIMATORS = ("sklearn.base", "vitrify.runtimes.estimator")
+"""What the trials of most scripts import: one interpreter does it for all of them."""
 _CLASS = b" %s "
 
 
@@ -48,9 +53,17 @@ class WarmTrials:
         modules = _modules(json.loads(input)) if command[1:] == COMMAND else None
         if modules is None:
             return subprocess.run(command, input=input, capture_output=capture_output, check=check)
+        return self._forked(modules, command, input, {"cwd": str(Path.cwd()), "environ": dict(os.environ)})
+
+    def script(self, path, folder, environment):
+        """Run a script in a folder, as ``python path`` does, and return what ``subprocess.run`` would."""
+        place = {"cwd": str(folder), "environ": environment, "script": str(path)}
+        return self._forked(SCRIPTS, [sys.executable, str(path)], b"", place)
+
+    def _forked(self, modules, command, given, place):
         template = self._templates.pop(modules, None) or _Template(modules)  # another thread makes one of its own
         try:
-            done = template.run(command, input)
+            done = template.run(command, given, place)
         except BaseException:
             template.kill()
             raise
@@ -60,6 +73,10 @@ class WarmTrials:
         if len(self._templates) > MOST:
             self._templates.pop(next(iter(self._templates))).close()
         return done
+
+    def warm(self, modules):
+        """Start an interpreter for trials that import these modules, before there is one."""
+        self._templates[modules] = _Template(modules)
 
     def close(self):
         """End the warm interpreters."""
@@ -74,9 +91,9 @@ class _Template:
         with theirs:
             self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdout=subprocess.DEVNULL)
 
-    def run(self, command, given):
+    def run(self, command, given, place):
         with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            stdin.write(json.dumps({"cwd": str(Path.cwd()), "environ": dict(os.environ)}).encode() + b"\n" + given)
+            stdin.write(json.dumps(place).encode() + b"\n" + given)
             stdin.seek(0)
             descriptors = array.array("i", [stdin.fileno(), out.fileno(), err.fileno()])
             self._socket.sendmsg([b"!"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
@@ -126,6 +143,9 @@ def _serve(channel, modules):
     clean_process = importlib.import_module("vitrify.artifacts._clean_process")
     for module in modules:
         importlib.import_module(module)
+    trials = WarmTrials()
+    if modules == [*SCRIPTS]:
+        trials.warm(ESTIMATORS)  # every script's process has this end of it
     gc.freeze()
     while True:
         _, descriptors, _, _ = socket.recv_fds(channel, 1, 3)
@@ -138,10 +158,10 @@ def _serve(channel, modules):
             channel.send(str(status).encode())
             continue
         channel.close()
-        os._exit(_answer(clean_process.main, descriptors))
+        os._exit(_answer(clean_process.main, trials, descriptors))
 
 
-def _answer(main, descriptors):
+def _answer(main, trials, descriptors):
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
     with open(0, "rb", closefd=False) as given:
@@ -151,7 +171,10 @@ def _answer(main, descriptors):
     os.environ.clear()
     os.environ.update(place["environ"])
     try:
-        main()
+        if script := place.get("script"):
+            _run_script(script, trials)
+        else:
+            main()
     except BaseException:  # noqa: BLE001 (the process ends here, whatever it was)
         traceback.print_exc()
         return 1
@@ -159,6 +182,14 @@ def _answer(main, descriptors):
         sys.stdout.flush()
         sys.stderr.flush()
     return 0
+
+
+def _run_script(path, trials):
+    trial = importlib.import_module("vitrify.artifacts.trial")
+    trial.subprocess = trials
+    sys.argv[:] = [path]
+    sys.path.insert(0, str(Path(path).parent))
+    runpy.run_path(path, run_name="__main__")
 
 
 if __name__ == "__main__":

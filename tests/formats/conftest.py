@@ -27,6 +27,10 @@ class FilesAndSink:
     def __init__(self, root: Path) -> None:
         self.sink = DirectorySink(root)
 
+    def put(self, name: str, data: bytes) -> None:
+        with self.sink.open(name, "weight") as stream:
+            stream.write(data)
+
     def files(self) -> LocalFiles:
         return self.sink.files()
 

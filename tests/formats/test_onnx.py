@@ -162,11 +162,6 @@ def test_detection_goes_by_content(tmp_path, files_and_sink):
     assert Onnx().detect(files_at(tmp_path))
 
 
-def put(place, name, data):
-    with place.sink.open(name, "weight") as stream:
-        stream.write(data)
-
-
 def external(location="data", offset=None, length=None, where="initializer"):
     """A model with one external tensor, in an initializer or deep inside."""
     tensor = TensorProto(name="weight", data_type=TensorProto.FLOAT, dims=[2], data_location=TensorProto.EXTERNAL)
@@ -191,8 +186,8 @@ def external(location="data", offset=None, length=None, where="initializer"):
 @pytest.mark.parametrize("location", ["../secret", "/etc/passwd", "absent", "", "./data"])
 def test_a_tensor_outside_the_artifact_is_malformed(location, where, files_and_sink):
     place = files_and_sink()
-    put(place, FILE, external(location, where=where))
-    put(place, "data", bytes(8))
+    place.put(FILE, external(location, where=where))
+    place.put("data", bytes(8))
     assert list(Onnx().hazards(place.files(), {})) or location == "./data"
     for look in (parse, lambda files, entry: Onnx().read(files, entry, Allow())):
         with pytest.raises(MalformedError, match="does not have"):
@@ -205,8 +200,8 @@ def test_a_tensor_outside_the_artifact_is_malformed(location, where, files_and_s
 )
 def test_a_place_outside_its_file_is_malformed(offset, length, files_and_sink):
     place = files_and_sink()
-    put(place, FILE, external(offset=offset, length=length))
-    put(place, "data", bytes(8))
+    place.put(FILE, external(offset=offset, length=length))
+    place.put("data", bytes(8))
     if (offset, length) == (8, None):
         assert Onnx().read(place.files(), {}, Allow()).graph.initializer[-1].raw_data == b""
         return
@@ -217,7 +212,7 @@ def test_a_place_outside_its_file_is_malformed(offset, length, files_and_sink):
 @pytest.mark.parametrize("data", [b"", b"hello", b"\x08\x0a", b"\x08\x0a\x3a\x00"])
 def test_what_is_no_model_is_malformed(data, files_and_sink):
     place = files_and_sink()
-    put(place, FILE, data)
+    place.put(FILE, data)
     with pytest.raises(MalformedError, match=FILE):
         Onnx().read(place.files(), {}, Allow())
 
@@ -233,7 +228,7 @@ def test_a_changed_byte_is_read_or_malformed(position, value, files_and_sink):
     data = bytearray(linear().SerializeToString())
     data[position % len(data)] = value
     place = files_and_sink()
-    put(place, FILE, bytes(data))
+    place.put(FILE, bytes(data))
     try:
         Onnx().describe(place.files(), {})
     except MalformedError:

@@ -157,15 +157,15 @@ def test_more_bytes_than_any_library_reads_are_a_limit(monkeypatch):
         parsed(bytes(100))
 
 
-def test_a_mebibyte_of_empty_parts_takes_no_more_than_64_mebibytes():
+def test_a_mebibyte_more_of_empty_parts_takes_little_more_memory():
+    """The library's own messages of it take ten times as much."""
     script = """
         from vitrify.core.errors import VitrifyError
         from vitrify.formats.onnx import Onnx
         from vitrify.reading.files import HeldFiles
 
         def look(inner):
-            size = len(inner).to_bytes(3, "little")
-            length = bytes([size[0] & 127 | 128, (len(inner) >> 7) & 127 | 128, len(inner) >> 14])
+            length = bytes([len(inner) & 127 | 128, (len(inner) >> 7) & 127 | 128, len(inner) >> 14])
             files = HeldFiles({"m": memoryview(b"\\x08\\x08\\x3a" + length + inner)})
             for way in ("describe", "hazards", "graph"):
                 try:
@@ -175,11 +175,12 @@ def test_a_mebibyte_of_empty_parts_takes_no_more_than_64_mebibytes():
                 except VitrifyError:
                     pass
 
-        look(b"\\x0a\\x00" * 10)
-        before = peak()
-        for part in (b"\\x0a\\x00", b"\\x2a\\x00", b"\\x0a\\x02\\x2a\\x00"):
-            look(part * ((1 << 20) // len(part)))
-        print(peak() - before)
+        peaks = []
+        for size in (1_000_000, 2_000_000):
+            for part in (b"\\x0a\\x00", b"\\x2a\\x00", b"\\x0a\\x02\\x2a\\x00"):
+                look(part * (size // len(part)))
+            peaks.append(peak())
+        print(peaks[1] - peaks[0])
     """
     code = PEAK + textwrap.dedent(script)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

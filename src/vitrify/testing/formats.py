@@ -22,7 +22,6 @@ from __future__ import annotations
 import json
 import random
 import shutil
-import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
 
     from vitrify.core.protocols import Example, Files, Format, Live, Written
 
-_SECONDS = 2.0
-"""A look at a small file takes no longer, whatever is in it."""
 _FLIPS = 12
 _OTHERS = (b"", b"\x00" * 64, b"not a model of any kind\n")
 
@@ -82,17 +79,15 @@ class FileConformance:
             findings = list(self.format.hazards(*_opened(path)))
             assert bool(findings) is (name in self.found), (name, findings)
 
-    def test_a_damaged_sample_gives_typed_errors_and_soon(self, tmp_path: Path) -> None:
-        """Cut off or with bits flipped: never a crash, a hang or another exception."""
+    def test_a_damaged_sample_gives_typed_errors(self, tmp_path: Path) -> None:
+        """Cut off or with bits flipped: never a crash or another exception."""
         for name, path in self._made(tmp_path).items():
             every = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
             for file in every:
                 content = file.read_bytes()
                 for damaged in _damaged(content, random.Random(name)):  # noqa: S311 (damage, not a secret)
                     file.write_bytes(damaged)
-                    start = time.process_time()
                     self._look(*_opened(path))
-                    assert time.process_time() - start < _SECONDS, f"{name}: {file.name}"
                 file.write_bytes(content)
 
     def _made(self, folder: Path) -> dict[str, Path]:
@@ -111,10 +106,10 @@ class FileConformance:
             lambda: self.format.describe(files, entry),
             lambda: list(self.format.hazards(files, entry)),
         ]
-        if isinstance(self.format, Drawn):
-            looks.append(lambda: self.format.graph(files, entry))  # type: ignore[attr-defined]
-        if isinstance(self.format, Holds):
-            looks.append(lambda: list(self.format.parts(files, entry)))  # type: ignore[attr-defined]
+        if isinstance(drawn := self.format, Drawn):
+            looks.append(lambda: drawn.graph(files, entry))
+        if isinstance(holder := self.format, Holds):
+            looks.append(lambda: list(holder.parts(files, entry)))
         for look in looks:
             try:
                 look()

@@ -10,11 +10,13 @@ import vitrify
 from vitrify.core.catalog import catalog
 from vitrify.core.errors import UnsupportedModelError
 from vitrify.core.plan import Step
+from vitrify.stores.oci_layout import OciLayout
 from vitrify.testing.directory import DirectorySink
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from vitrify.artifacts.artifact import Artifact
     from vitrify.core.protocols import Transform
 
 
@@ -26,6 +28,7 @@ class TransformConformance:
     """
 
     name: ClassVar[str]
+    _saved: ClassVar[dict[type, Artifact]] = {}
 
     def model(self) -> Any:
         """Return a live model that it can do."""
@@ -39,17 +42,24 @@ class TransformConformance:
         """Return a live model with at least two parts that it cannot do, or None where there is no such model."""
         return None
 
-    def test_the_result_is_proven(self) -> None:
+    @pytest.fixture
+    def saved(self, tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+        """Return the model, saved once for all tests of the class, in a store of their own."""
+        if type(self) not in self._saved:
+            store = OciLayout(tmp_path_factory.mktemp("source"))
+            self._saved[type(self)] = vitrify.save(self.model(), "source", example=self.example(), store=store)
+        return self._saved[type(self)]
+
+    def test_the_result_is_proven(self, saved: Artifact) -> None:
         """Through the whole flow: save, convert, parity."""
-        source = vitrify.save(self.model(), "source", example=self.example())
-        result = vitrify.convert(source, to=self._step().target)
+        result = vitrify.convert(saved, to=self._step().target)
         assert result.document.format == self._step().target
         assert result.document.lineage is not None
-        assert result.document.lineage["source"] == str(source.digest)
+        assert result.document.lineage["source"] == str(saved.digest)
 
-    def test_the_same_source_gives_the_same_bytes(self, tmp_path: Path) -> None:
+    def test_the_same_source_gives_the_same_bytes(self, saved: Artifact, tmp_path: Path) -> None:
         """No clock, no host, no address in memory, no order of a set."""
-        subject = vitrify.save(self.model(), "source", example=self.example()).subject()
+        subject = saved.subject()
         contents = []
         for label in ("a", "b"):
             (tmp_path / label).mkdir()
@@ -58,10 +68,9 @@ class TransformConformance:
             contents.append(sink.contents())
         assert contents[0] == contents[1]
 
-    def test_what_it_can_do_has_no_problems(self) -> None:
+    def test_what_it_can_do_has_no_problems(self, saved: Artifact) -> None:
         """An empty list is a promise."""
-        subject = vitrify.save(self.model(), "source", example=self.example()).subject()
-        assert self._transform().problems(subject, self._step()) == ()
+        assert self._transform().problems(saved.subject(), self._step()) == ()
 
     def test_what_it_cannot_do_is_listed_at_once_with_a_remedy(self) -> None:
         """And nothing is made."""
