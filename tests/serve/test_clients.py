@@ -79,3 +79,47 @@ def test_another_table_takes_over_and_what_was_used_stays_used():
     for header in ("Bearer a", "Bearer g"):
         with pytest.raises(AuthenticationError), clients.enter(header):
             pass
+
+
+def test_a_client_without_a_token_is_known_by_its_certificate_alone():
+    clients = Clients((client("shop", "secret"), ClientSettings(name="web", rate=0.001, burst=1)))
+    with clients.enter("", "web") as name:
+        assert name == "web"
+    with pytest.raises(BusyError), clients.enter("", "web"):
+        pass
+    with clients.enter("Bearer secret", "web") as name:
+        assert name == "shop"
+    for authorization, certified in (("", ""), ("", "shop"), ("", "else"), ("Bearer wrong", "web")):
+        with pytest.raises(AuthenticationError), clients.enter(authorization, certified):
+            pass
+
+
+def test_where_there_are_no_clients_a_certificate_still_says_who_it_is():
+    with Clients().enter("", "web") as name:
+        assert name == "web"
+
+
+def test_what_a_certified_client_has_used_goes_on_when_the_table_changes():
+    settings = ClientSettings(name="web", rate=0.001, burst=1)
+    clients, told = Clients((settings,)), []
+    clients.watch(told.append)
+    with clients.enter("", "web"):
+        pass
+    clients.replace((settings, client("shop", "secret")))
+    assert [len(one) for one in told] == [1, 2]
+    with pytest.raises(BusyError), clients.enter("", "web"):
+        pass
+
+
+def test_what_a_call_brings_after_it_was_let_in_is_counted_like_another_call():
+    clients = Clients((client("shop", "secret", rate=1e-6, burst=3, concurrent=1),))
+    with clients.enter("Bearer secret") as name:
+        for _ in range(2):
+            clients.charge(name)
+        with pytest.raises(BusyError, match="more than 1e-06 times a second") as caught:
+            clients.charge(name)
+        assert caught.value.retry_after > 1
+    with pytest.raises(BusyError, match="times a second"), clients.enter("Bearer secret"):
+        pass
+    clients.charge("nobody")
+    Clients().charge("")

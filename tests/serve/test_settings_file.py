@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from vitrify.core.errors import DeniedError, UsageError
-from vitrify.serve.settings import CanarySettings, ModelSettings, RouteSettings, ShadowSettings
+from vitrify.serve.settings import (
+    CanarySettings,
+    EnsembleSettings,
+    RouteSettings,
+    ShadowSettings,
+    from_client,
+)
 from vitrify.serve.settings_file import read
 
 WHOLE = """
@@ -82,6 +88,17 @@ def test_what_is_no_toml_is_refused(tmp_path, content):
 
 
 def test_nobody_starts_a_program_of_this_machine_over_the_network():
-    assert ModelSettings.from_client({"reference": "churn"}, where="the body").reference == "churn"
+    assert from_client({"reference": "churn"}, where="the body").reference == "churn"
     with pytest.raises(DeniedError, match="python"):
-        ModelSettings.from_client({"reference": "churn", "python": "/bin/true"}, where="the body")
+        from_client({"reference": "churn", "python": "/bin/true"}, where="the body")
+
+
+def test_what_has_steps_is_an_ensemble():
+    raw = {"name": "e", "steps": {"a": {"model": "m"}}, "outputs": {"o": "a.Y"}}
+    found = from_client(raw, where="the body")
+    assert isinstance(found, EnsembleSettings)
+    assert (found.version, found.steps["a"].model) == ("1", "m")
+    with pytest.raises(UsageError, match="version"):
+        from_client({**raw, "version": ""}, where="the body")
+    with pytest.raises(UsageError, match="reference"):
+        from_client({**raw, "reference": "m"}, where="the body")

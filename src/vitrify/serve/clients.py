@@ -1,7 +1,9 @@
 """Clients: who asks, and how much each may ask.
 
-A token is known by its SHA-256 alone. Each client has a bucket of requests, filled at its rate, and a number of
-requests that it may have open at a time. Where no client is configured, everybody may ask, and nobody is anybody.
+A token is known by its SHA-256 alone. A client that has none is known by the name in its certificate, which the plane
+has checked; one that has a token must show it, whatever its certificate says. Each client has a bucket of requests,
+filled at its rate, and a number of requests that it may have open at a time. Where no client is configured, everybody
+may ask, and is who its certificate says, or nobody.
 
 The native plane has the same table (``native/src/client.rs``).
 """
@@ -40,6 +42,12 @@ class _Client:
         if one.concurrent and self.open >= one.concurrent:
             msg = f"client {one.name!r} has {self.open} requests open, as many as it may"
             raise BusyError(msg, remedy="wait for an answer before the next request")
+        self.pay()
+        self.open += 1
+
+    def pay(self) -> None:
+        """Take one request from the bucket."""
+        one = self.settings
         if one.rate:
             now = time.monotonic()
             self.left = min(self.burst, self.left + (now - self.filled) * one.rate)
@@ -49,7 +57,6 @@ class _Client:
                 msg = f"client {one.name!r} asks more than {one.rate:g} times a second"
                 raise BusyError(msg, retry_after=wait, remedy=f"wait {wait:.3f} s before the next request")
             self.left -= 1
-        self.open += 1
 
 
 class Clients:
@@ -65,14 +72,18 @@ class Clients:
         """Take the table."""
         self._trusting = trusting
         self._lock = threading.Lock()
+        self._all: list[_Client] = []
         self._watchers: list[Callable[[tuple[ClientSettings, ...]], None]] = []
         self.replace(clients)
 
     def replace(self, clients: tuple[ClientSettings, ...]) -> None:
         """Take another table; what a client has open, and what it has used of its rate, goes on."""
         with self._lock:
-            before = {one.settings.name: one for one in getattr(self, "_known", {}).values()}
-            self._known = {one.token_sha256.lower(): _kept(before.get(one.name), one) for one in clients}
+            before = {one.settings.name: one for one in self._all}
+            self._all = [_kept(before.get(one.name), one) for one in clients]
+            self._known = {one.settings.token_sha256.lower(): one for one in self._all if one.settings.token_sha256}
+            self._certified = {one.settings.name: one for one in self._all if not one.settings.token_sha256}
+            self._named = {one.settings.name: one for one in self._all}
             watchers = tuple(self._watchers)
         for told in watchers:
             told(clients)
@@ -81,23 +92,24 @@ class Clients:
         """Tell somebody of the table, now and whenever it is replaced."""
         with self._lock:
             self._watchers.append(told)
-            clients = tuple(one.settings for one in self._known.values())
+            clients = tuple(one.settings for one in self._all)
         told(clients)
 
     @contextmanager
-    def enter(self, authorization: str) -> Iterator[str]:
+    def enter(self, authorization: str, certified: str = "") -> Iterator[str]:
         """Let a request in while the block runs; yields the client's name.
 
         Args:
             authorization: The header's value; empty for none.
+            certified: The name in its certificate, which was checked; empty for none.
 
         Raises:
             AuthenticationError: There is no token, or nobody's.
             BusyError: The client asks too often, or too much at a time.
         """
-        client = self._find(authorization)
+        client = self._find(authorization, certified)
         if client is None:
-            yield ""
+            yield certified
             return
         with self._lock:
             client.take()
@@ -107,10 +119,24 @@ class Clients:
             with self._lock:
                 client.open -= 1
 
+    def charge(self, client: str) -> None:
+        """Count one more request of a call that was let in: of a stream, each message after the first.
+
+        Args:
+            client: By its name; one that is no longer in the table is not counted.
+
+        Raises:
+            BusyError: The client asks too often.
+        """
+        with self._lock:
+            known = self._named.get(client)
+            if known is not None:
+                known.pay()
+
     def is_admin(self, client: str) -> bool:
         """Whether a client, by its name, may change what is served."""
         with self._lock:
-            known = [one.settings for one in self._known.values()]
+            known = [one.settings for one in self._all]
         return any(one.admin for one in known if one.name == client) if known else self._trusting
 
     def require_admin(self, client: str) -> None:
@@ -123,9 +149,11 @@ class Clients:
             msg = f"client {client!r} may not change what is served"
             raise DeniedError(msg, remedy="ask with the token of a client that has admin = true")
 
-    def _find(self, authorization: str) -> _Client | None:
-        if not self._known:
+    def _find(self, authorization: str, certified: str) -> _Client | None:
+        if not self._all:
             return None
+        if not authorization and (found := self._certified.get(certified)) is not None:
+            return found
         scheme, _, token = authorization.partition(" ")
         if len(authorization) > _MOST_HEADER or scheme.lower() != "bearer" or not token.strip():
             msg = "nobody says who is asking: this server takes a token"

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Self
 
 from vitrify.core.errors import DeniedError
 from vitrify.serve._setting import Setting
@@ -85,20 +84,6 @@ class ModelSettings(Setting, frozen=True, kw_only=True):
     threads: int = 1
     sequences: SequenceSettings = SequenceSettings()
 
-    @classmethod
-    def from_client(cls, raw: object, *, where: str) -> Self:
-        """Return what a client says over the network, which may not start a program of this machine.
-
-        Raises:
-            UsageError: As :meth:`from_builtins`.
-            DeniedError: It names an interpreter.
-        """
-        settings = cls.from_builtins(raw, where=where)
-        if settings.python:
-            msg = f"{where}: python names a program of this machine, which nobody may start over the network"
-            raise DeniedError(msg, remedy="set it in the server's own settings file")
-        return settings
-
 
 class StepSettings(Setting, frozen=True, kw_only=True):
     """One step of an ensemble.
@@ -121,13 +106,42 @@ class EnsembleSettings(Setting, frozen=True, kw_only=True):
 
     Attributes:
         name: The name that it is served by.
+        version: Which version of it; several of one name are rolled out like a model's.
         steps: By the name of the step.
         outputs: From the ensemble's output to ``STEP.OUTPUT``.
     """
 
     name: str
+    version: str = "1"
     steps: dict[str, StepSettings]
     outputs: dict[str, str]
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be called."""
+        _require(bool(self.name), "name", repr(self.name), "a name")
+        _require(bool(self.version), "version", repr(self.version), "the name of a version")
+
+
+Loadable = ModelSettings | EnsembleSettings
+"""What can be loaded, unloaded and loaded again."""
+
+
+def from_client(raw: object, *, where: str) -> Loadable:
+    """Return what a client says over the network, which may not start a program of this machine.
+
+    What has steps is an ensemble.
+
+    Raises:
+        UsageError: A name is not known, or a value is not of its type; the message has the path.
+        DeniedError: It names an interpreter.
+    """
+    if isinstance(raw, dict) and "steps" in raw:
+        return EnsembleSettings.from_builtins(raw, where=where)
+    settings = ModelSettings.from_builtins(raw, where=where)
+    if settings.python:
+        msg = f"{where}: python names a program of this machine, which nobody may start over the network"
+        raise DeniedError(msg, remedy="set it in the server's own settings file")
+    return settings
 
 
 class ShadowSettings(Setting, frozen=True, kw_only=True):
@@ -210,7 +224,8 @@ class ClientSettings(Setting, frozen=True, kw_only=True):
 
     Attributes:
         name: What logs and figures call it.
-        token_sha256: Of its token, in hexadecimal.
+        token_sha256: Of its token, in hexadecimal. A client without one is known by its certificate: by the common
+            name, or else the first URI, DNS name or e-mail address in it.
         rate: Requests a second in the long run; 0 is without limit.
         burst: So many at once; 0 is one second's.
         concurrent: So many at a time; 0 is without limit.
@@ -218,7 +233,7 @@ class ClientSettings(Setting, frozen=True, kw_only=True):
     """
 
     name: str
-    token_sha256: str
+    token_sha256: str = ""
     rate: float = 0.0
     burst: int = 0
     concurrent: int = 0
@@ -232,7 +247,7 @@ class ServerSettings(Setting, frozen=True, kw_only=True):
         host: Where it listens; anything but the loopback interface needs tokens or client certificates.
         port: REST; 0 takes any that is free, -1 none.
         grpc_port: gRPC; likewise.
-        plane: ``auto`` takes the native extension where it is built and nothing is asked of it that it has not (TLS).
+        plane: ``auto`` takes the native extension where it is built; with TLS, where Python has OpenSSL 3, too.
         processes: So many processes on the same ports.
         body: At most so many bytes a request.
         connections: At most so many at a time.

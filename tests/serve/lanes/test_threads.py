@@ -13,7 +13,7 @@ import pytest
 
 from vitrify.core.errors import ExpiredError, LimitExceededError, ModelError, UnavailableError
 from vitrify.serve.lanes.threads import ThreadLane
-from vitrify.testing.lane_models import LIMIT, Model, answer, ask, error, opened, plug, same, spec, twice, until
+from vitrify.testing.lane_models import LIMIT, Model, answer, ask, error, insist, opened, plug, same, spec, twice, until
 from vitrify.testing.lanes import GeneralLaneConformance, LaneConformance, PaddingConformance
 
 
@@ -26,14 +26,16 @@ class TestThreadLane(LaneConformance, GeneralLaneConformance, PaddingConformance
 def test_a_deadline_that_passes_while_the_request_is_being_run_is_kept_too():
     model = Model(held=True)
     with opened(ThreadLane, model) as lane:
-        future = lane.submit(ask(1, deadline=time.monotonic() + 0.02))
-        model.entered()
-        raised = error(future)
-        assert isinstance(raised, ExpiredError)
-        assert "being run" in str(raised)
+        tries, said = 0, ""
+        while "being run" not in said:  # on a machine that stalls, it passes in the queue
+            tries += 1
+            raised = error(lane.submit(ask(1, deadline=time.monotonic() + 0.01 * 2**tries)))
+            assert isinstance(raised, ExpiredError)
+            said = str(raised)
+            assert "being run" in said or "in the queue" in said
         model.release()
         same(answer(lane.submit(ask(2))), 2)
-        assert (lane.figures().ok, lane.figures().failed) == (1, {"ExpiredError": 1})
+        assert (lane.figures().ok, lane.figures().failed) == (1, {"ExpiredError": tries})
 
 
 def test_an_error_says_nothing_of_the_inside_and_the_log_has_it_all(caplog):
@@ -92,12 +94,13 @@ def test_one_instance_that_hangs_does_not_stop_the_other():
             return model(inputs)
         return twice(inputs)
 
-    with opened(ThreadLane, run, instances=2, run_seconds=0.3) as lane:
+    with opened(ThreadLane, run, instances=2, run_seconds=0.2) as lane:
         future = lane.submit(ask(-1))
         assert hung.wait(LIMIT)
         assert isinstance(error(future), UnavailableError)
         assert lane.figures().stuck
-        same(answer(lane.submit(ask(1))), 1)
+        same(insist(lane, 1)[0], 1)
+        assert lane.figures().stuck
         model.release()
 
 
@@ -177,11 +180,11 @@ def test_who_is_late_by_the_time_of_the_second_try_is_not_run_again():
 
 def test_a_batch_that_hung_is_not_shown_to_the_watcher():
     model, seen = Model(held=True), []
-    with opened(ThreadLane, model, lambda done: seen.append(done.inputs["x"][0, 0]), run_seconds=0.3) as lane:
+    with opened(ThreadLane, model, lambda done: seen.append(done.inputs["x"][0, 0]), run_seconds=0.2) as lane:
         assert isinstance(error(plug(lane, model)), UnavailableError)
         model.release()
         until(lambda: not lane.figures().stuck, "it recovers")
-        answer(lane.submit(ask(1)))
+        insist(lane, 1)
     assert seen == [1]
 
 

@@ -14,6 +14,7 @@ from vitrify.core.errors import (
     ReferenceNotFoundError,
     SignatureError,
     UnavailableError,
+    VitrifyError,
 )
 from vitrify.serve.lanes import Batching
 from vitrify.serve.lanes.threads import ThreadLane
@@ -197,17 +198,43 @@ def test_what_a_library_raises_while_a_model_is_opened_is_an_error_of_ours(servi
     asyncio.run(test())
 
 
-def test_what_is_not_found_is_in_the_index_with_the_reason_until_it_is(serving):
+def test_what_is_wanted_and_not_found_is_in_the_index_with_the_reason_until_it_is(serving):
     async def test():
         async with serving() as engine:
-            with pytest.raises(ReferenceNotFoundError):
-                await engine.load(ModelSettings(reference="gone"))
+            (error,) = await engine.start([ModelSettings(reference="gone")])
+            assert isinstance(error, ReferenceNotFoundError)
             (missing,) = engine.index()
             assert (missing.name, missing.version, missing.state) == ("gone", "1", "UNAVAILABLE")
             assert missing.reason == "there is no such artifact"  # and not in which folder of ours
             await engine.load(ModelSettings(reference="m:1.0", name="gone", version="1"))
             (found,) = engine.index()
             assert (found.state, found.number) == ("READY", 1)
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("reference", ["gone", "gone:2", "m:3.0", "sha256:" + "0" * 64])
+def test_what_is_asked_for_once_and_not_found_leaves_nothing_behind(serving, reference):
+    async def test():
+        async with serving() as engine:
+            await engine.load(ONE)
+            with pytest.raises(VitrifyError):
+                await engine.load(ModelSettings(reference=reference))
+            (left,) = engine.index()
+            assert (left.name, left.version, left.state) == ("m", "1.0", "READY")
+            assert engine.settings("gone") == ()
+
+    asyncio.run(test())
+
+
+def test_what_is_found_and_cannot_be_loaded_is_in_the_index_with_the_reason(serving):
+    async def test():
+        async with serving() as engine:
+            with pytest.raises(CheckFailedError):
+                await engine.load(ModelSettings(reference="liar"))
+            (found,) = engine.index()
+            assert (found.name, found.state, found.number) == ("liar", "UNAVAILABLE", 1)
+            assert "golden outputs" in found.reason
 
     asyncio.run(test())
 

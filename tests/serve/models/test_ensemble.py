@@ -17,7 +17,9 @@ from vitrify.core.signature import Field, Signature
 from vitrify.serve.lanes import Batching, Figures
 from vitrify.serve.models import Served
 from vitrify.serve.models._graph import graph
-from vitrify.serve.models.ensemble import EnsembleLane, Ensembles
+from vitrify.serve.models.ensemble import EnsembleLane
+from vitrify.serve.models.identity import identity, make
+from vitrify.serve.models.repository import Entry
 from vitrify.serve.ports import ports
 from vitrify.serve.settings import EnsembleSettings, ModelSettings, StepSettings
 from vitrify.serve.values import Infer, Reply
@@ -36,6 +38,11 @@ def ensemble(outputs, name="e", **steps):
     return EnsembleSettings(name=name, steps=made, outputs=outputs)
 
 
+def of(engine, settings, **models):
+    """Return the digest that an ensemble has with the models that are served now."""
+    return identity(settings, {step: engine.served(*model.split(":")).digest for step, model in models.items()})
+
+
 CHAIN = ensemble({"end": "b.Y", "label": "b.L", "middle": "a.Y"}, b=("other", {"X": "a.Y"}), a="m:1.0")
 
 
@@ -44,20 +51,15 @@ def served(test, serving, *ensembles, models=(ONE, OTHER)):
 
     async def run():
         async with serving() as engine:
-            for one in models:
+            for one in (*models, *ensembles):
                 await engine.load(one)
-            kept = Ensembles(engine, ensembles)
-            try:
-                await test(engine, await kept.start())
-            finally:
-                kept.close()
+            await test(engine)
 
     asyncio.run(run())
 
 
 def test_a_chain_answers_like_one_model(serving):
-    async def test(engine, errors):
-        assert errors == ()
+    async def test(engine):
         like = engine.served("e")
         assert (like.state, like.version, like.platform) == ("READY", "1", "ensemble")
         assert [(one.name, one.datatype, one.shape) for one in like.inputs] == [("X", "FP32", (-1, 4))]
@@ -72,6 +74,7 @@ def test_a_chain_answers_like_one_model(serving):
         assert np.array_equal(reply.outputs["middle"], ROWS * 2)
         assert (reply.model, reply.version, reply.id) == ("e", "1", "r1")
         assert reply.parameters == {"step.a": "m:1.0", "step.b": "other:1"}
+        assert reply.digest == like.digest == of(engine, CHAIN, a="m", b="other")
         empty = await engine.infer(Infer("e", {"X": ROWS[:0]}))
         assert empty.outputs["end"].shape == (0, 4)
         with pytest.raises(SignatureError, match="axis 1 must be 4"):
@@ -83,34 +86,31 @@ def test_a_chain_answers_like_one_model(serving):
 
 
 def test_what_is_not_asked_for_is_not_run(serving):
-    async def test(engine, errors):
+    async def test(engine):
         reply = await engine.infer(Infer("e", {"X": ROWS}, outputs=("middle",)))
         assert list(reply.outputs) == ["middle"]
         assert reply.parameters == {"step.a": "m:1.0"}
+        assert reply.digest == engine.served("e").digest
         assert engine.figures("other", "1").ok == 0
 
     served(test, serving, CHAIN)
 
 
-def test_ensembles_ask_ensembles_in_whatever_order_they_are_named(serving):
+def test_ensembles_ask_ensembles(serving):
     outer = ensemble({"all": "y.Y"}, name="outer", x="e", y=("m:1.0", {"X": "x.end"}))
 
-    async def test(engine, errors):
-        assert errors == ()
+    async def test(engine):
         reply = await engine.infer(Infer("outer", {"X": ROWS}))
         assert np.array_equal(reply.outputs["all"], ROWS * 20)
 
-    served(test, serving, outer, CHAIN)
+    served(test, serving, CHAIN, outer)
 
 
 def test_steps_that_need_nothing_of_each_other_run_at_the_same_time_and_share_the_deadline():
-    class Met:
+    class Met(Lone):
         """Lanes whose requests are answered when both have come."""
 
-        def __init__(self):
-            self.asked = []
-
-        async def infer(self, request):
+        async def infer(self, request, pin=None):
             self.asked.append(request)
             while len(self.asked) < 2:  # noqa: ASYNC110 (what is waited for has no event)
                 await asyncio.sleep(0.001)
@@ -118,8 +118,8 @@ def test_steps_that_need_nothing_of_each_other_run_at_the_same_time_and_share_th
 
     async def test():
         met = Met()
-        made = graph(ensemble({"one": "a.Y", "two": "b.Y"}, a="m", b="other"), lambda *_: like())
-        lane = EnsembleLane("e", made, met.infer)
+        settings = ensemble({"one": "a.Y", "two": "b.Y"}, a="m", b="other")
+        lane = EnsembleLane(settings, make(settings, lambda *_: like()), met)
         until = time.monotonic() + 60
         ask = Infer("e", {"X": ROWS}, deadline=until, client="me", key="k", priority=1)
         await asyncio.wrap_future(lane.submit(ask))
@@ -130,7 +130,7 @@ def test_steps_that_need_nothing_of_each_other_run_at_the_same_time_and_share_th
 
 
 def test_an_error_names_the_step_and_the_others_are_given_up(serving):
-    async def test(engine, errors):
+    async def test(engine):
         with pytest.raises(ExpiredError, match=r"step 'a' \(model 'm'\): the deadline passed"):
             await engine.infer(Infer("e", {"X": ROWS}, deadline=time.monotonic() - 1))
         assert engine.figures("e", "1").failed == {"ExpiredError": 1}
@@ -145,23 +145,59 @@ def test_an_error_names_the_step_and_the_others_are_given_up(serving):
 
 
 def test_it_goes_with_its_models_and_comes_with_them(serving, until):
-    async def test(engine, errors):
-        assert len(errors) == 1
-        assert "no model is called 'other'" in str(errors[0])
+    async def test(engine):
+        with pytest.raises(UsageError, match="no model is called 'other'"):
+            await engine.load(CHAIN)
         with pytest.raises(ReferenceNotFoundError):
             engine.served("e")
         await engine.load(OTHER)
-        await until(lambda: any(one.name == "e" and one.state == "READY" for one in engine.index()))
+        assert (await engine.load(CHAIN)).state == "READY"
         await engine.unload("other")
         await until(lambda: engine.served("e").state == "UNAVAILABLE")
         assert "step 'b'" in engine.served("e").reason
+        with pytest.raises(UnavailableError, match=r"step 'b': model 'other' is unavailable: unloaded"):
+            await engine.load(CHAIN.replace(version="2"))
         await engine.load(OTHER)
         await until(lambda: engine.served("e").state == "READY")
         await engine.unload("e")
         await engine.load(TWO)
         assert engine.served("e").state == "UNAVAILABLE"
 
-    served(test, serving, CHAIN, models=(ONE,))
+    served(test, serving, models=(ONE,))
+
+
+def test_it_is_unloaded_loaded_again_and_changed_like_a_model(serving):
+    async def test(engine):
+        assert engine.settings("e") == (CHAIN,)
+        await engine.unload("e")
+        with pytest.raises(ReferenceNotFoundError, match="was unloaded"):
+            await engine.infer(Infer("e", {"X": ROWS}))
+        (known,) = engine.settings("e")
+        first = await engine.load(known)
+        assert first.state == "READY"
+        changed = ensemble({"end": "a.Y"}, a="m:1.0")
+        second = await engine.load(changed)
+        assert (second.version, second.digest) == ("1", of(engine, changed, a="m"))
+        assert second.digest != first.digest
+        assert list((await engine.infer(Infer("e", {"X": ROWS}))).outputs) == ["end"]
+        with pytest.raises(UsageError, match="no model is called 'nobody'"):
+            await engine.load(ensemble({"end": "a.Y"}, a="nobody"))
+        assert (await engine.infer(Infer("e", {"X": ROWS}))).digest == second.digest
+
+    served(test, serving, CHAIN)
+
+
+def test_two_versions_of_it_stand_side_by_side(serving):
+    async def test(engine):
+        await engine.load(ensemble({"end": "a.Y"}, a="m:2.0").replace(version="next"))
+        for version, factor in (("1", 10), ("next", 3)):
+            reply = await engine.infer(Infer("e", {"X": ROWS}, version=version))
+            assert (reply.version, reply.digest) == (version, engine.served("e", version).digest)
+            assert np.array_equal(reply.outputs["end"], ROWS * factor)
+        await engine.unload("e", "next")
+        assert (await engine.infer(Infer("e", {"X": ROWS}))).version == "1"
+
+    served(test, serving, CHAIN, models=(ONE, OTHER, TWO))
 
 
 def test_whoever_leaves_stops_it_and_closing_waits_for_what_was_taken():
@@ -169,15 +205,17 @@ def test_whoever_leaves_stops_it_and_closing_waits_for_what_was_taken():
         began, go = asyncio.Event(), asyncio.Event()
         ended = []
 
-        async def infer(request):
-            began.set()
-            try:
-                await go.wait()
-            finally:
-                ended.append(request.id)
-            return Reply("m", "1", {"Y": ROWS, "L": ROWS})
+        class Waits(Lone):
+            async def infer(self, request, pin=None):
+                began.set()
+                try:
+                    await go.wait()
+                finally:
+                    ended.append(request.id)
+                return Reply("m", "1", {"Y": ROWS, "L": ROWS})
 
-        lane = EnsembleLane("e", graph(ensemble({"one": "a.Y"}, a="m"), lambda *_: like()), infer)
+        settings = ensemble({"one": "a.Y"}, a="m")
+        lane = EnsembleLane(settings, make(settings, lambda *_: like()), Waits())
         left = asyncio.wrap_future(lane.submit(Infer("e", {"X": ROWS}, id="left")))
         await began.wait()
         left.cancel()
@@ -211,7 +249,17 @@ def like(inputs=None, outputs=None):
         outputs=outputs or (Field(name="Y", dtype="float32", shape=("batch", 4)), Field(name="L", dtype="int64")),
         container="dict",
     )
-    return Served("m", "1", 1, "", "m", "", "READY", "", signature, *ports(signature), Batching(), 0.0, 0)
+    return Served("m", "1", 1, "sha256:m", "m", "onnx", "READY", "", signature, *ports(signature), Batching(), 0.0, 0)
+
+
+class Lone:
+    """Answers for the steps of an ensemble of which all models are the same."""
+
+    def __init__(self):
+        self.asked = []
+
+    def choose(self, request):
+        return Entry(like())
 
 
 TEXT = like((Field(name="T", dtype="string"),), (Field(name="T", dtype="string"),))
@@ -280,24 +328,21 @@ def test_whatever_the_order_of_the_settings_each_step_comes_after_what_it_needs(
     assert all(needed.index(one) < needed.index(name) for name in needed for one in made.steps[name].needs)
 
 
-@pytest.mark.parametrize(
-    ("ensembles", "said"),
-    [
-        ([ensemble({"o": "a.o"}, name="e", a="f"), ensemble({"o": "a.o"}, name="f", a="e")], "in a circle: e, f"),
-        ([ensemble({"o": "a.o"}, name="e", a="e")], "in a circle: e"),
-        ([ensemble({"o": "a.Y"}, name="m", a="other")], "called 'm', as a model is"),
-    ],
-)
-def test_ensembles_that_can_never_be_are_refused(serving, ensembles, said):
-    async def test(engine, errors):
-        assert said in str(errors[0])
+def test_ensembles_that_can_never_be_are_refused(serving):
+    async def test(engine):
+        for settings, said in (
+            (ensemble({"o": "a.Y"}, name="m", a="other"), "called 'm', as a model is"),
+            (ensemble({"end": "a.end"}, name="e", a="e"), "in a circle: e -> e"),
+            (ensemble({"end": "a.end"}, name="e", a="f"), "in a circle: "),
+            (ensemble({"o": "a.Y"}, name=" e", a="m"), "name is ' e'"),
+        ):
+            with pytest.raises(UsageError, match=said):
+                await engine.load(settings)
+        with pytest.raises(UsageError, match="called 'e', as an ensemble is"):
+            await engine.load(ONE.replace(name="e"))
+        assert np.array_equal((await engine.infer(Infer("f", {"X": ROWS}))).outputs["end"], ROWS * 10)
 
-    served(test, serving, *ensembles)
-
-
-def test_two_of_one_name_are_refused():
-    with pytest.raises(UsageError, match="two ensembles have one name"):
-        Ensembles(None, [CHAIN, CHAIN])
+    served(test, serving, CHAIN, ensemble({"end": "a.end"}, name="f", a="e"))
 
 
 def test_a_model_whose_signature_changes_changes_the_ensemble_or_takes_it_away(serving, tmp_path, until):
@@ -307,15 +352,39 @@ def test_a_model_whose_signature_changes_changes_the_ensemble_or_takes_it_away(s
     async def test():
         async with serving(store=store) as engine:
             await engine.load(ModelSettings(reference="part:1"))
-            kept = Ensembles(engine, [ensemble({"o": "a.Y"}, a="part")])
-            assert await kept.start() == ()
+            before = await engine.load(ensemble({"o": "a.Y"}, a="part"))
             assert isinstance(engine.figures("e", "1"), Figures)
             multiplier(store, "part:2", 3)
             await engine.load(ModelSettings(reference="part:2"))
             reply = await engine.infer(Infer("e", {"X": ROWS}))
             assert np.array_equal(reply.outputs["o"], ROWS * 3)
+            await until(lambda: engine.served("e").digest == reply.digest)
+            assert reply.digest != before.digest
+            await engine.unload("part", "2")
+            assert (await engine.infer(Infer("e", {"X": ROWS}))).digest == before.digest
             await engine.unload("part")
             await until(lambda: engine.served("e").state == "UNAVAILABLE")
-            kept.close()
 
     asyncio.run(test())
+
+
+DIGESTS = {"a": "sha256:1", "b": "sha256:2"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "digests"),
+    [
+        (CHAIN, DIGESTS | {"a": "sha256:3"}),
+        (CHAIN, {"a": "sha256:2", "b": "sha256:1"}),
+        (CHAIN.replace(outputs={"end": "b.Y"}), DIGESTS),
+        (ensemble(CHAIN.outputs, b=("other", {"X": "a.Y"}), a="m"), DIGESTS),
+        (ensemble(CHAIN.outputs, b=("other", {"X": "request.X"}), a="m:1.0"), DIGESTS),
+    ],
+)
+def test_whatever_changes_an_answer_changes_the_digest(settings, digests):
+    assert identity(settings, digests) != identity(CHAIN, DIGESTS)
+
+
+def test_neither_names_nor_the_order_change_the_digest():
+    other = ensemble(dict(reversed(CHAIN.outputs.items())), name="f", a="m:1.0", b=("other", {"X": "a.Y"}))
+    assert identity(other.replace(version="9"), DIGESTS) == identity(CHAIN, DIGESTS)

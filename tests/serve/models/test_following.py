@@ -326,6 +326,9 @@ def test_an_alias_that_nobody_set_is_not_found(following, records):
         async with following() as engine:
             with pytest.raises(ReferenceNotFoundError):
                 await engine.load(PRODUCTION)
+            assert engine.index() == ()
+            with pytest.raises(ReferenceNotFoundError):
+                await engine.load(PRODUCTION, wanted=True)
             assert engine.served("churn").state == "UNAVAILABLE"
 
     asyncio.run(test())

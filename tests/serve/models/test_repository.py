@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from vitrify.core.errors import UnavailableError
+from vitrify.core.errors import ReferenceNotFoundError, UnavailableError
 from vitrify.serve.models.loading import _served
 from vitrify.serve.models.opening import find
 from vitrify.serve.models.repository import Repository
@@ -41,3 +41,22 @@ def test_what_never_came_is_forgotten_when_there_is_too_much_of_it():
         repository.announce(settings)
         repository.missed(settings, "gone")
     assert len(repository.all()) == 20
+
+
+def test_only_what_was_announced_and_is_not_there_is_forgotten(shelf):
+    repository = Repository()
+    settings = ModelSettings(reference="m:1.0")
+    announced = repository.announce(settings)
+    assert repository.announce(settings) is None
+    source, artifact = find(settings, shelf, nowhere)
+    entry = repository.place(settings, source, _served(source, artifact, settings))
+    for one in (announced, entry):
+        repository.forget(one)
+    assert repository.all() == (entry,)
+    other = repository.announce(ModelSettings(reference="m:3.0"))
+    repository.forget(other)
+    repository.forget(other)
+    assert repository.all() == (entry,)
+    repository.forget(repository.announce(ModelSettings(reference="gone")))
+    with pytest.raises(ReferenceNotFoundError, match="there are: 'm'"):
+        repository.find("gone")

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import time
 from concurrent.futures import Future
 
 import pytest
 
-from vitrify.core.errors import ModelError
+from vitrify.core.errors import ExpiredError, ModelError
+from vitrify.serve.lanes.owed import Owed
+from vitrify.serve.lanes.threads import ThreadLane
 from vitrify.serve.models.waking import Waker
+from vitrify.testing.lane_models import Model, ask, opened
 
 
 def test_every_end_arrives_whichever_thread_it_comes_from():
@@ -94,3 +99,31 @@ def test_an_end_after_the_loop_is_of_no_harm(caplog):
     asyncio.run(test())
     future.set_result(1)
     assert caplog.records == []
+
+
+def test_a_deadline_is_kept_although_no_thread_of_the_lane_wakes_up(monkeypatch):
+    monkeypatch.setattr(ThreadLane, "_sweep_on", lambda _lane: None)
+
+    async def test():
+        waker, model = Waker(asyncio.get_running_loop()), Model(held=True)
+        with opened(ThreadLane, model) as lane:
+            deadline = time.monotonic() + 0.02
+            with pytest.raises(ExpiredError):
+                await waker.wait(lane.submit(ask(1, deadline=deadline)), deadline)
+            assert time.monotonic() >= deadline
+            model.release()
+            other = Future()  # which no lane owes: it has no deadline here
+            asyncio.get_running_loop().call_later(0.01, other.set_result, 1)
+            assert await waker.wait(other, time.monotonic()) == 1
+
+    asyncio.run(test())
+
+
+def test_an_answer_does_not_keep_its_lane_in_memory():
+    class Lane:
+        def sweep(self):
+            raise AssertionError("it is gone")
+
+    owed = Owed(Lane())
+    gc.collect()
+    owed.late()

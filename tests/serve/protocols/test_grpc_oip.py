@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import math
 import queue
 import time
@@ -340,10 +341,10 @@ def test_shared_memory_in_a_request_is_not_offered(client):
         client.infer("scored", [shared])
 
 
-def streamed(client, *requests):
+def streamed(client, *requests, **how):
     """Return what a stream says to requests, in order."""
     came = queue.Queue()
-    client.start_stream(lambda result, error: came.put((result, error)))
+    client.start_stream(lambda result, error: came.put((result, error)), **how)
     for arguments in requests:
         client.async_stream_infer(inputs=[tensor(ROW)], **arguments)
     client.stop_stream()
@@ -364,6 +365,20 @@ def test_a_stream_answers_in_order_and_outlives_errors(client):
     assert [result.get_response().id if result else None for result, _ in said] == ["a", None, "c"]
     assert "nope" in str(said[1][1])
     assert final(said[0][0])
+
+
+def test_each_message_of_a_stream_counts_and_one_too_many_fails_alone():
+    engine = LocalEngine()
+    engine.add("one", (WIDE,), (WIDE,), dict)
+    token = hashlib.sha256(b"secret").hexdigest()
+    clients = Clients((ClientSettings(name="me", token_sha256=token, rate=1e-6, burst=2),))
+    methods = oip_grpc.methods(engine, is_admin=clients.is_admin, charge=clients.charge)
+    with serving(methods, clients=clients) as address, triton.InferenceServerClient(address) as client:
+        asked = [{"model_name": "one", "request_id": str(number)} for number in range(5)]
+        said = streamed(client, *asked, headers={"authorization": "Bearer secret"})
+    assert [result.get_response().id for result, error in said if error is None] == ["0", "1"]
+    refused = [str(error) for _, error in said[2:]]
+    assert ["asks more than 1e-06 times a second" in one for one in refused] == [True] * 3
 
 
 @pytest.mark.parametrize("empty", [False, True])

@@ -7,6 +7,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 import rolled as rolled_
+from applied import File
+
+from vitrify.serve.clients import Clients
+from vitrify.serve.rollout.applying import Applying
+from vitrify.serve.rollout.state import StateFile
+from vitrify.serve.settings_file import read
 
 
 @pytest.fixture(scope="session")
@@ -30,6 +36,43 @@ def rolling(shelf):
             await rolled.engine.close(20.0)
 
     return rolling
+
+
+@pytest.fixture
+def file(tmp_path):
+    return File(tmp_path / "serve.toml")
+
+
+@pytest.fixture
+def applied(rolling, file):
+    """Return a context manager for a rollout whose settings come from the file."""
+
+    @asynccontextmanager
+    async def applied(state="", more=(), ticking=False, check=lambda settings: None, **options):
+        settings = read(file.path)
+        settings = settings.replace(models=(*settings.models, *more))
+        async with rolling(settings.routes, StateFile(state), load=(), **options) as rolled:
+            rolled.clients = Clients(settings.clients)
+            rolled.applying = Applying(
+                rolled.rollout,
+                settings,
+                source=str(file.path),
+                clients=rolled.clients,
+                check=check,
+                say=lambda event, **facts: rolled.said.append((event, facts)),
+                fault=lambda id_, error: rolled.said.append((id_, repr(error))),
+            )
+            if not ticking:
+                rolled.applying._ticking.start = lambda: None
+            try:
+                for error in await rolled.engine.start(rolled.applying.first):
+                    raise error
+                await rolled.applying.start()
+                yield rolled
+            finally:
+                await asyncio.to_thread(rolled.applying.close, 20.0)
+
+    return applied
 
 
 async def until(true, seconds=60.0):

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
-from contextlib import asynccontextmanager
 
 import pytest
+from applied import look, ready, said
 from served_models import multiplier
 
 from vitrify.core.errors import AuthenticationError, MalformedError, ReferenceNotFoundError, UsageError
-from vitrify.serve.clients import Clients
 from vitrify.serve.rollout.applying import Applying
 from vitrify.serve.rollout.recorded import RecordedEngine
-from vitrify.serve.rollout.state import StateFile
 from vitrify.serve.server import check
 from vitrify.serve.settings import ModelSettings
 from vitrify.serve.settings_file import read
@@ -22,74 +19,6 @@ from vitrify.serve.settings_file import read
 ONE = '[[models]]\nreference = "m:1.0"\n'
 TWO = '[[models]]\nreference = "m:2.0"\n'
 EVEN = '[routes.m]\nweights = { "1.0" = 1, "2.0" = 1 }\n'
-
-
-class File:
-    """A file of settings."""
-
-    def __init__(self, path):
-        self.path, self._writes = path, 0
-
-    def write(self, text):
-        """Replace it; each time it looks as if a second had passed."""
-        self._writes += 1
-        self.path.write_text(text)
-        os.utime(self.path, ns=(self._writes * 10**9,) * 2)
-
-
-@pytest.fixture
-def file(tmp_path):
-    return File(tmp_path / "serve.toml")
-
-
-@pytest.fixture
-def applied(rolling, file):
-    """Return a context manager for a rollout whose settings come from the file."""
-
-    @asynccontextmanager
-    async def applied(state="", more=(), ticking=False, check=lambda settings: None, **options):
-        settings = read(file.path)
-        settings = settings.replace(models=(*settings.models, *more))
-        async with rolling(settings.routes, StateFile(state), load=(), **options) as rolled:
-            rolled.clients = Clients(settings.clients)
-            rolled.applying = Applying(
-                rolled.rollout,
-                settings,
-                source=str(file.path),
-                clients=rolled.clients,
-                check=check,
-                say=lambda event, **facts: rolled.said.append((event, facts)),
-                fault=lambda id_, error: rolled.said.append((id_, repr(error))),
-            )
-            if not ticking:
-                rolled.applying._ticking.start = lambda: None
-            try:
-                for error in await rolled.engine.start(rolled.applying.first):
-                    raise error
-                await rolled.applying.start()
-                yield rolled
-            finally:
-                await asyncio.to_thread(rolled.applying.close, 20.0)
-
-    return applied
-
-
-async def look(rolled, until, true=lambda: True):
-    """Look until something is true."""
-    async with asyncio.timeout(60):
-        while True:
-            await asyncio.to_thread(rolled.applying.look)
-            if true():
-                return
-            await asyncio.sleep(0.005)
-
-
-def ready(rolled):
-    return sorted(f"{one.name}:{one.version}" for one in rolled.engine.index() if one.state == "READY")
-
-
-def said(rolled, event):
-    return [facts for what, facts in rolled.said if what == event]
 
 
 def test_models_and_routes_follow_the_file(applied, file, until):

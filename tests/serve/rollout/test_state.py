@@ -131,18 +131,18 @@ def test_a_route_that_was_changed_counts_until_the_settings_say_something_else()
 def test_models_that_were_loaded_and_unloaded_count_until_the_settings_say_something_else():
     one, two = SETTINGS.models
     state = wanted.unloaded(State(), SETTINGS, lambda settings: settings == one)
-    assert wanted.models(SETTINGS, state) == {"m:2.0": (two, 0)}
+    assert wanted.everything(SETTINGS, state) == {"m:2.0": (two, 0)}
     changed = one.replace(threads=2)
-    assert wanted.models(SETTINGS.replace(models=(changed, two)), state).keys() == {"m:1.0", "m:2.0"}
+    assert wanted.everything(SETTINGS.replace(models=(changed, two)), state).keys() == {"m:1.0", "m:2.0"}
     third = ModelSettings(reference="other")
     state = wanted.loaded(state, SETTINGS, third)
-    assert wanted.models(SETTINGS, state) == {"m:2.0": (two, 0), "other:1": (third, 1)}
+    assert wanted.everything(SETTINGS, state) == {"m:2.0": (two, 0), "other:1": (third, 1)}
     again = wanted.loaded(state, SETTINGS, third)
-    assert wanted.models(SETTINGS, again)["other:1"] == (third, 2)
+    assert wanted.everything(SETTINGS, again)["other:1"] == (third, 2)
     gone = wanted.unloaded(again, SETTINGS, lambda settings: settings == third)
     assert gone.models.keys() == {"m:1.0"}  # what nobody named need not be remembered
     back = wanted.loaded(gone, SETTINGS, one)
-    assert wanted.models(SETTINGS, back)["m:1.0"] == (one, 1)
+    assert wanted.everything(SETTINGS, back)["m:1.0"] == (one, 1)
 
 
 def test_what_the_settings_say_anew_is_no_longer_overruled_even_when_they_say_it_again_later():
@@ -155,4 +155,4 @@ def test_what_the_settings_say_anew_is_no_longer_overruled_even_when_they_say_it
     assert wanted.forgotten_routes(state, {}, SETTINGS.routes) is state
     forgotten = wanted.forgotten(wanted.forgotten_routes(state, SETTINGS.routes, {}), SETTINGS, other)
     assert (forgotten.routes, forgotten.models) == ({}, {})
-    assert wanted.models(SETTINGS, forgotten).keys() == {"m:1.0", "m:2.0"}
+    assert wanted.everything(SETTINGS, forgotten).keys() == {"m:1.0", "m:2.0"}

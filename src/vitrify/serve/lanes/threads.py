@@ -15,7 +15,6 @@ import math
 import threading
 import time
 import weakref
-from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -27,10 +26,12 @@ from vitrify.serve.lanes._deadlines import Deadlines
 from vitrify.serve.lanes._patience import Patience
 from vitrify.serve.lanes._queue import Queue, Ticket
 from vitrify.serve.lanes._tally import Tally
+from vitrify.serve.lanes.owed import Owed
 from vitrify.serve.values import Done, Part, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from concurrent.futures import Future
 
     from vitrify.core.protocols import Arrays
     from vitrify.serve.lanes import Figures, LaneSpec, Run, Watch
@@ -133,6 +134,12 @@ class ThreadLane:
         _deliver(settled)
         return ticket.future
 
+    def sweep(self) -> None:
+        """Answer what is late now, in the thread of whoever waits for it: the sweeper may wake up later."""
+        with self._lock:
+            settled = self._late(time.monotonic())
+        _deliver(settled)
+
     def figures(self) -> Figures:
         """Return what it has done."""
         with self._lock:
@@ -167,7 +174,7 @@ class ThreadLane:
         joiner, batching = self._joiner, self._spec.batching
         deadline = request.deadline if request.deadline < math.inf else now + batching.seconds
         rows = joiner.rows(request.inputs)
-        ticket = Ticket(request, Future(), now, deadline, rows, size(request.inputs))
+        ticket = Ticket(request, Owed(self), now, deadline, rows, size(request.inputs))
         if rows and batching.rows > 1:
             ticket.key = joiner.key(request.inputs)
             ticket.sizes = joiner.padding.sizes(request.inputs)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vitrify.core.signature import Signature
     from vitrify.serve.lanes import Batching, Figures
     from vitrify.serve.ports import Port
-    from vitrify.serve.settings import ModelSettings
+    from vitrify.serve.settings import Loadable
     from vitrify.serve.values import Infer, Reply
 
 State = Literal["LOADING", "READY", "UNLOADING", "UNAVAILABLE"]
@@ -99,10 +99,10 @@ class Engine(Protocol):
     def figures(self, name: str, version: str) -> Figures:
         """Return what one version's lane has done since the server started, across reloads."""
 
-    def settings(self, name: str) -> tuple[ModelSettings, ...]:
+    def settings(self, name: str) -> tuple[Loadable, ...]:
         """Return what the versions of a model were, or may be, loaded with; none for a model that nobody has named."""
 
-    async def load(self, settings: ModelSettings) -> Served:
+    async def load(self, settings: Loadable) -> Served:
         """Load a version, or load it again; the one before answers until the new one is ready, then drains.
 
         Raises:

@@ -87,6 +87,27 @@ def graph(settings: EnsembleSettings, find: Find) -> Graph:
     return _Reading(settings, find).graph()
 
 
+def ordered(ensembles: Iterable[EnsembleSettings]) -> tuple[EnsembleSettings, ...]:
+    """Return ensembles so that those that are asked by others come before these.
+
+    Raises:
+        UsageError: They ask each other in a circle.
+    """
+    named: dict[str, list[EnsembleSettings]] = {}
+    for one in ensembles:
+        named.setdefault(one.name, []).append(one)
+    asked = {
+        name: {step.model for one in several for step in one.steps.values() if step.model in named}
+        for name, several in named.items()
+    }
+    try:
+        order = tuple(TopologicalSorter(asked).static_order())
+    except CycleError as error:
+        msg = f"ensembles ask each other in a circle: {' -> '.join(reversed(error.args[1]))}"
+        raise UsageError(msg, remedy="take one of these steps out") from None
+    return tuple(one for name in order for one in named[name])
+
+
 class _Reading:
     """One look at settings, which collects what is wrong."""
 

@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING, TypeVar
 
 from vitrify.core.errors import ExpiredError, ReferenceNotFoundError, UnavailableError, VitrifyError
+from vitrify.serve.models.ensembles import Ensembles
 from vitrify.serve.models.following import Following
 from vitrify.serve.models.loading import Loader
 from vitrify.serve.models.memory import keep_no_large_blocks
@@ -21,6 +22,7 @@ from vitrify.serve.models.opening import open_session
 from vitrify.serve.models.repository import UNLOADED
 from vitrify.serve.models.version import Loaded
 from vitrify.serve.models.waking import Waker
+from vitrify.serve.settings import EnsembleSettings
 from vitrify.serve.values import Reply
 
 if TYPE_CHECKING:
@@ -30,8 +32,9 @@ if TYPE_CHECKING:
     from vitrify.serve.lanes import Figures, Lane, MakeLane, Watch
     from vitrify.serve.models import Served
     from vitrify.serve.models.opening import OpenSession
+    from vitrify.serve.models.pinning import Pin
     from vitrify.serve.models.repository import Entry
-    from vitrify.serve.settings import ModelSettings
+    from vitrify.serve.settings import Loadable, ModelSettings
     from vitrify.serve.values import Infer
     from vitrify.stores.oci_layout import OciLayout
 
@@ -89,6 +92,8 @@ class ServingEngine:
         self._repository = self._loader.repository
         self._choose, self._answered = choose, answered
         self._following = Following(self._loader, connect, follow_seconds)
+        self._ensembles = Ensembles(self)
+        self._loader.changed.append(self._ensembles.changed)
         self._missing: set[tuple[str, str, str]] = set()
         self._closing = False
         self._waker: Waker | None = None
@@ -100,29 +105,36 @@ class ServingEngine:
         """Whether everything that was to be loaded at the start is ready, and nothing is being drained."""
         return not self._missing and not self._closing
 
-    async def infer(self, request: Infer) -> Reply:
-        """Answer one request; see :meth:`vitrify.serve.models.Engine.infer`."""
+    async def infer(self, request: Infer, pin: Pin | None = None) -> Reply:
+        """Answer one request; see :meth:`vitrify.serve.models.Engine.infer`.
+
+        Args:
+            request: What is asked.
+            pin: The version that was chosen for it already; by default it is chosen here.
+        """
         if self._answered is None:
-            return await self._infer(request)
+            return await self._infer(request, pin)
         try:
-            reply = await self._infer(request)
+            reply = await self._infer(request, pin)
         except BaseException as error:
             self._answered(request, error)
             raise
         self._answered(request, reply)
         return reply
 
-    async def _infer(self, request: Infer) -> Reply:
-        answer = await self._given(request, lambda loaded: loaded.submit(request))
-        return answer if isinstance(answer, Reply) else await self._woken_here().wait(answer)
+    async def _infer(self, request: Infer, pin: Pin | None) -> Reply:
+        answer = await self._given(request, lambda loaded: loaded.submit(request), pin)
+        return answer if isinstance(answer, Reply) else await self._woken_here().wait(answer, request.deadline)
 
-    async def _given(self, request: Infer, give: Callable[[Loaded], T]) -> T:
+    async def _given(self, request: Infer, give: Callable[[Loaded], T], pin: Pin | None = None) -> T:
         """Give a request to the version that answers it, and return what that gives back."""
         for left in reversed(range(_TRIES)):
-            entry = self._entry(request)
-            loaded = entry.loaded or await self._woken(entry, request)
+            entry = self.choose(request) if pin is None else pin.entry
+            loaded = entry.loaded if pin is None else pin.take()
             if loaded is None:
-                continue
+                loaded = await self._woken(entry, request)
+                if loaded is None or pin is not None:  # what is pinned is taken, or looked for again
+                    continue
             try:
                 return give(loaded)
             except UnavailableError as error:
@@ -164,15 +176,23 @@ class ServingEngine:
         """
         return self._repository.find(name, version).figures()
 
-    async def load(self, settings: ModelSettings) -> Served:
+    async def load(self, settings: Loadable, *, wanted: bool = False) -> Served:
         """Load a version, or load it again; the one before answers until the new one is ready, then drains.
 
         The same bytes with the same settings are left as they are. An alias is followed from then on.
+        An ensemble is loaded when its models are.
+
+        Args:
+            settings: What to load.
+            wanted: Whether the index shows it, with the reason, although there is no such artifact: somebody will try
+                again.
 
         Raises:
             VitrifyError: It could not be loaded; what was served before still is.
         """
-        return await asyncio.wrap_future(self._loader.submit(self._load, settings))
+        if isinstance(settings, EnsembleSettings):
+            return await asyncio.wrap_future(self._ensembles.load(settings))
+        return await asyncio.wrap_future(self._loader.submit(self._load, settings, wanted=wanted))
 
     async def unload(self, name: str, version: str = "") -> None:
         """Drain and let go of a version, or of all.
@@ -183,6 +203,8 @@ class ServingEngine:
         entries = (self._repository.find(name, version),) if version else self._repository.versions(name)
         if not entries:
             self._repository.find(name)
+        if self._ensembles.settings(name):
+            await asyncio.to_thread(self._ensembles.forget, name, version)
         for entry in entries:
             self._following.leave(*entry.key)
         await asyncio.gather(*(asyncio.to_thread(self._loader.unload, entry) for entry in entries))
@@ -200,6 +222,7 @@ class ServingEngine:
         """Answer everything that was taken, for at most so many seconds, and let all models go."""
         self._closing = True
         until = time.monotonic() + seconds
+        await asyncio.to_thread(self._ensembles.close)
         await asyncio.to_thread(self._following.close, seconds)
         await asyncio.to_thread(self._loader.close, max(0.0, until - time.monotonic()))
 
@@ -217,9 +240,10 @@ class ServingEngine:
         """
         return self._loader.add(served, Loaded(served, lane, let_go, trouble))
 
-    def settings(self, name: str) -> tuple[ModelSettings, ...]:
+    def settings(self, name: str) -> tuple[Loadable, ...]:
         """Return what the versions of a model were loaded by, so that they can be loaded again; empty for none."""
-        return tuple(entry.settings for entry in self._repository.versions(name) if entry.settings is not None)
+        models = (entry.settings for entry in self._repository.versions(name))
+        return (*(one for one in models if one is not None), *self._ensembles.settings(name))
 
     def default(self, name: str) -> str:
         """Return the version that answers where neither the request nor the rollout names one.
@@ -248,7 +272,12 @@ class ServingEngine:
             waker = self._waker = Waker(loop)
         return waker
 
-    def _entry(self, request: Infer) -> Entry:
+    def choose(self, request: Infer) -> Entry:
+        """Return the version that answers a request: the one that it names, or the rollout's choice.
+
+        Raises:
+            ReferenceNotFoundError: There is none.
+        """
         if request.version or self._choose is None:
             return self._repository.find(request.model, request.version)
         try:
@@ -285,15 +314,15 @@ class ServingEngine:
             raise error
         return entry.loaded
 
-    def _load(self, settings: ModelSettings) -> Served:
-        served = self._loader.load(settings)
+    def _load(self, settings: ModelSettings, *, wanted: bool) -> Served:
+        served = self._loader.load(settings, wanted=wanted)
         self._following.follow(settings, served)
         self._missing.discard(_which(settings))
         return served
 
     async def _started(self, settings: ModelSettings) -> VitrifyError | None:
         try:
-            await self.load(settings)
+            await self.load(settings, wanted=True)
         except VitrifyError as error:
             return error
         return None

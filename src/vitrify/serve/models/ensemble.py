@@ -1,8 +1,11 @@
-"""Ensembles: models that answer together, served like one.
+"""An ensemble: models that answer together, served like one.
 
 Each step is run as soon as what it takes is there; steps that need nothing of each other run at the same time. What a
 request does not ask for is not run. All steps share the request's deadline; where one fails, the others are given up
 and the error says which it was. The models are what others ask, too: batched, replaced and rolled out on their own.
+
+Which version of each model answers is decided when a request begins, once for each model, and these versions stay open
+until it ends: a request is never answered by a mixture of what was there before and after a reload.
 """
 
 from __future__ import annotations
@@ -13,46 +16,64 @@ import dataclasses
 import math
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from vitrify.core.errors import BusyError, ReferenceNotFoundError, UnavailableError, UsageError, VitrifyError
+from vitrify.core.errors import BusyError, UnavailableError, UsageError, VitrifyError
 from vitrify.serve.lanes import Batching
 from vitrify.serve.lanes._tally import Tally
-from vitrify.serve.models import Served
-from vitrify.serve.models._graph import REQUEST, graph
-from vitrify.serve.models.repository import UNLOADED
-from vitrify.serve.ports import ports
+from vitrify.serve.models._graph import REQUEST
+from vitrify.serve.models.identity import identity, make
+from vitrify.serve.models.pinning import pins
 from vitrify.serve.values import Infer, Reply
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Iterable, Mapping
 
     from vitrify.core.protocols import Arrays
     from vitrify.serve.lanes import Figures
-    from vitrify.serve.models._graph import Graph, Step
-    from vitrify.serve.models.engine import ServingEngine
-    from vitrify.serve.settings import EnsembleSettings
+    from vitrify.serve.models import Served
+    from vitrify.serve.models._graph import Step
+    from vitrify.serve.models.identity import Made
+    from vitrify.serve.models.pinning import Pin, Pins
+    from vitrify.serve.models.repository import Entry
+    from vitrify.serve.settings import EnsembleSettings, StepSettings
 
-VERSION = "1"
-PLATFORM = "ensemble"
-_BATCHING = Batching(rows=1)
+BATCHING = Batching(rows=1)
 """An ensemble puts no requests together: each of its models does."""
 _JOIN = 1.0
+_OTHERS = 64
+"""So many combinations of its models' versions are remembered: a rollout has few at a time."""
+
+
+class Members(Protocol):
+    """What answers the steps."""
+
+    def choose(self, request: Infer) -> Entry:
+        """Return the version that answers a request.
+
+        Raises:
+            ReferenceNotFoundError: There is none.
+        """
+
+    async def infer(self, request: Infer, pin: Pin | None = None) -> Reply:
+        """Answer a request, with the version that was chosen for it; raises as the engine does."""
 
 
 class EnsembleLane:
     """Where the requests of one ensemble are answered.
 
     Args:
-        name: The name that it is served by.
-        graph: Its steps.
-        infer: Answers for one step.
+        settings: What it is.
+        made: The same, with the versions that its models had when it was loaded.
+        members: Answer for its steps.
     """
 
-    def __init__(self, name: str, graph: Graph, infer: Callable[[Infer], Awaitable[Reply]]) -> None:
-        self._name, self._graph, self._infer = name, graph, infer
+    def __init__(self, settings: EnsembleSettings, made: Made, members: Members) -> None:
+        self._settings, self._made, self._members = settings, made, members
+        self._name = settings.name
+        self._others: dict[tuple[str, ...], Made] = {}
         self._lock = threading.Lock()
         self._ended = threading.Condition(self._lock)
         self._open: dict[Future[Reply], asyncio.Task[Reply]] = {}
@@ -92,7 +113,7 @@ class EnsembleLane:
             msg = f"{self._name} is being unloaded"
             raise UnavailableError(msg, remedy="ask again")
         self._tally.admitted()
-        if (running := len(self._open)) >= _BATCHING.queue:
+        if (running := len(self._open)) >= BATCHING.queue:
             self._tally.failed("BusyError")
             msg = f"{running} requests are being answered by {self._name}, as many as may"
             raise BusyError(msg, retry_after=self._tally.retry_after(running, running), remedy="ask again later")
@@ -117,163 +138,112 @@ class EnsembleLane:
             future.set_exception(failed)
 
     async def _answer(self, request: Infer, began: float) -> Reply:
-        outputs = request.outputs or tuple(self._graph.outputs)
+        outputs = request.outputs or tuple(self._made.graph.outputs)
         if request.deadline == math.inf:
-            request = dataclasses.replace(request, deadline=began + _BATCHING.seconds)
+            request = dataclasses.replace(request, deadline=began + BATCHING.seconds)
+        found, asked = pins(self._members.choose), self._asked(request)
         tasks: dict[str, asyncio.Task[Reply]] = {}
-        try:
-            for name, step in self._graph.needed(outputs).items():
-                tasks[name] = asyncio.create_task(self._run(name, step, request, tasks))
-            await asyncio.gather(*tasks.values())
-        finally:
-            for task in tasks.values():
-                task.cancel()
-            await asyncio.gather(*tasks.values(), return_exceptions=True)
-        places = {name: self._graph.outputs[name] for name in outputs}
-        made = {name: tasks[step].result().outputs[output] for name, (step, output) in places.items()}
+        with contextlib.ExitStack() as holds:
+            held = {name: self._hold(name, found, asked, holds) for name in self._made.graph.needed(outputs)}
+            known = self._made.digests  # of what is not there, and is not needed
+            digests = {name: found.digest(one) or known[name] for name, one in asked.items()}
+            made = self._made_of(digests, held, found, request)
+            try:
+                for name, step in made.graph.needed(outputs).items():
+                    hold = held.get(name) or self._hold(name, found, asked, holds)
+                    running = self._run(name, step, asked[name], tasks, found.pin(asked[name]))
+                    tasks[name] = asyncio.create_task(running)
+                    tasks[name].add_done_callback(partial(_let_go, hold))  # also of a task that never began
+                await asyncio.gather(*tasks.values())
+            finally:
+                for task in tasks.values():
+                    task.cancel()
+                await asyncio.gather(*tasks.values(), return_exceptions=True)
+        places = {name: made.graph.outputs[name] for name in outputs}
+        given = {name: tasks[step].result().outputs[output] for name, (step, output) in places.items()}
         by = {f"step.{name}": f"{task.result().model}:{task.result().version}" for name, task in tasks.items()}
-        return Reply(self._name, VERSION, made, request.id, parameters=by)
+        digests |= {name: task.result().digest for name, task in tasks.items()}
+        digest = made.digest if digests == made.digests else identity(self._settings, digests)
+        return Reply(self._name, self._settings.version, given, request.id, digest, by)
 
-    async def _run(self, name: str, step: Step, request: Infer, tasks: dict[str, asyncio.Task[Reply]]) -> Reply:
+    def hold(self, found: Pins, request: Infer, holds: contextlib.ExitStack) -> None:
+        """Keep the versions open that a request needs, for an ensemble that will ask this one.
+
+        Raises:
+            ReferenceNotFoundError: A model is not there.
+        """
+        graph, asked = self._made.graph, self._asked(request)
+        outputs = request.outputs or tuple(graph.outputs)
+        for name in graph.needed(output for output in outputs if output in graph.outputs):
+            self._hold(name, found, asked, holds)
+
+    def _hold(
+        self, name: str, found: Pins, asked: Mapping[str, Infer], holds: contextlib.ExitStack
+    ) -> contextlib.ExitStack:
+        """Keep what answers for a step open; return what lets it go."""
+        hold = holds.enter_context(contextlib.ExitStack())
+        try:
+            pin = found.hold(asked[name])
+            hold.callback(pin.leave)
+            if pin.loaded is not None and isinstance(lane := pin.loaded.lane, EnsembleLane):
+                outputs = self._made.graph.steps[name].outputs
+                lane.hold(found, dataclasses.replace(asked[name], outputs=outputs), hold)
+        except VitrifyError as error:
+            raise _of_step(error, name, self._settings.steps[name]) from None
+        return hold
+
+    def _made_of(self, digests: dict[str, str], steps: Iterable[str], found: Pins, request: Infer) -> Made:
+        """Return the ensemble with the versions that answer a request.
+
+        Raises:
+            UnavailableError: They do not fit together.
+        """
+        if all(digests[name] == self._made.digests[name] for name in steps):
+            return self._made
+        key = tuple(digests.values())
+        if (made := self._others.get(key)) is None:
+
+            def find(model: str, version: str) -> Served:
+                return found.pin(dataclasses.replace(request, model=model, version=version)).served
+
+            try:
+                made = make(self._settings, find)
+            except UsageError as error:
+                raise UnavailableError(error.message, remedy="ask again once its models fit together") from error
+            if len(self._others) >= _OTHERS:
+                self._others.clear()
+            self._others[key] = made
+        return made
+
+    def _asked(self, request: Infer) -> dict[str, Infer]:
+        """Return what each step asks, still without inputs of its own."""
+        steps = self._settings.steps.items()
+        return {name: dataclasses.replace(request, model=step.model, version=step.version) for name, step in steps}
+
+    async def _run(
+        self,
+        name: str,
+        step: Step,
+        asked: Infer,
+        tasks: dict[str, asyncio.Task[Reply]],
+        pin: Pin,
+    ) -> Reply:
         """Run one step when those before it are done."""
         inputs: Arrays = {}
         for field, (source, output) in step.sources.items():
-            given = request.inputs if source == REQUEST else (await tasks[source]).outputs
+            given = asked.inputs if source == REQUEST else (await tasks[source]).outputs
             inputs[field] = given[output]
-        asked = dataclasses.replace(
-            request, model=step.model, version=step.version, inputs=inputs, outputs=step.outputs
-        )
         try:
-            return await self._infer(asked)
+            return await self._members.infer(dataclasses.replace(asked, inputs=inputs, outputs=step.outputs), pin)
         except VitrifyError as error:
             raise _of_step(error, name, step) from None
 
 
-class Ensembles:
-    """Keeps ensembles served while their models come, change and go.
-
-    Args:
-        engine: Serves them, and their models.
-        settings: What they are.
-
-    Raises:
-        UsageError: Two have one name.
-    """
-
-    def __init__(self, engine: ServingEngine, settings: Iterable[EnsembleSettings]) -> None:
-        self._engine = engine
-        settings = tuple(settings)
-        self._settings = {one.name: one for one in settings}
-        if len(self._settings) < len(settings):
-            msg = f"two ensembles have one name: {', '.join(sorted(one.name for one in settings))}"
-            raise UsageError(msg, remedy="give each a name of its own")
-        self._graphs: dict[str, Graph] = {}
-        self._troubles: dict[str, str] = {}
-        self._thread = ThreadPoolExecutor(1, "vitrify-ensembles")
-        self._asked = threading.Event()
-
-    async def start(self) -> tuple[VitrifyError, ...]:
-        """Serve them; return why some cannot be. From then on changes of their models are followed."""
-        if not self._settings:
-            return ()
-        errors = await asyncio.wrap_future(self._thread.submit(self._look))
-        self._engine.when_changed(self._changed)
-        return errors
-
-    def close(self) -> None:
-        """Follow changes no longer; the engine lets the ensembles go."""
-        self._thread.shutdown(wait=True, cancel_futures=True)
-
-    def _changed(self) -> None:
-        """Look again, elsewhere: whoever tells of a change holds locks. Many changes are one look."""
-        if self._asked.is_set():
-            return
-        self._asked.set()
-        try:
-            self._thread.submit(self._look)
-        except RuntimeError:  # the server is stopping
-            return
-
-    def _look(self) -> tuple[VitrifyError, ...]:
-        """Serve each ensemble as its models are now; those that ask other ensembles after these."""
-        self._asked.clear()
-        left = dict(self._settings)
-        errors: list[VitrifyError] = []
-        while left:
-            now = [one for one in left.values() if not any(step.model in left for step in one.steps.values())]
-            if not now:
-                msg = f"ensembles ask each other in a circle: {', '.join(sorted(left))}"
-                return (*errors, UsageError(msg, remedy="take one of these steps out"))
-            for one in now:
-                del left[one.name]
-                error = self._serve(one)
-                if error is not None:
-                    errors.append(error)
-        return tuple(errors)
-
-    def _serve(self, one: EnsembleSettings) -> VitrifyError | None:
-        try:
-            self._require_free(one.name)
-            found = graph(one, self._engine.served)
-        except UsageError as error:
-            self._troubles[one.name] = error.message
-            return error
-        self._troubles.pop(one.name, None)
-        if found != self._graphs.get(one.name) and not self._unloaded(one.name):
-            self._graphs[one.name] = found
-            lane = EnsembleLane(one.name, found, self._engine.infer)
-            self._engine.add(_served(one, found), lane, trouble=partial(self._trouble, one))
-        return None
-
-    def _require_free(self, name: str) -> None:
-        if name in self._graphs or all(served.name != name for served in self._engine.index()):
-            return
-        msg = f"an ensemble is to be called {name!r}, as a model is"
-        raise UsageError(msg, remedy="give it another name")
-
-    def _unloaded(self, name: str) -> bool:
-        """Say whether somebody has let it go, on purpose."""
-        try:
-            return self._engine.served(name).reason == UNLOADED
-        except ReferenceNotFoundError:
-            return False
-
-    def _trouble(self, one: EnsembleSettings) -> str:
-        """Say why an ensemble does not answer just now: a model of it does not."""
-        if (trouble := self._troubles.get(one.name)) is not None:
-            return trouble
-        for name, step in one.steps.items():
-            try:
-                served = self._engine.served(step.model, step.version)
-            except ReferenceNotFoundError as error:
-                return f"step {name!r}: {error.message}"
-            if served.state != "READY" and not served.lazy:
-                why = f": {served.reason}" if served.reason else ""
-                return f"step {name!r}: model {step.model!r} is {served.state.lower()}{why}"
-        return ""
+def _let_go(hold: contextlib.ExitStack, _task: asyncio.Task[Reply]) -> None:
+    hold.close()
 
 
-def _served(one: EnsembleSettings, found: Graph) -> Served:
-    inputs, outputs = ports(found.signature)
-    return Served(
-        name=one.name,
-        version=VERSION,
-        number=int(VERSION),
-        digest="",
-        reference=one.name,
-        platform=PLATFORM,
-        state="READY",
-        reason="",
-        signature=found.signature,
-        inputs=inputs,
-        outputs=outputs,
-        batching=_BATCHING,
-        since=time.time(),
-        size=0,
-    )
-
-
-def _of_step(error: VitrifyError, name: str, step: Step) -> VitrifyError:
+def _of_step(error: VitrifyError, name: str, step: Step | StepSettings) -> VitrifyError:
     """Return the same error, which says in which step it was; others may have been given the one itself."""
     kind = type(error)
     told = kind.__new__(kind)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from vitrify.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from vitrify.serve.settings import ModelSettings
+    from vitrify.serve.settings import EnsembleSettings, ModelSettings
 
 MOST_ROWS = 1 << 20
 MOST_INSTANCES = 64
@@ -35,8 +35,21 @@ def require_sane(settings: ModelSettings) -> None:
         if not 0 <= value <= most:
             msg = f"{settings.reference!r}: {field} is {value} (expected at most {most})"
             raise UsageError(msg, remedy=f"set {field} to less")
+    _require_named(settings, repr(settings.reference))
+
+
+def require_sane_ensemble(settings: EnsembleSettings) -> None:
+    """Refuse an ensemble whose name or version could not be said.
+
+    Raises:
+        UsageError: It is such; the message names the field, what it is and what it may be.
+    """
+    _require_named(settings, "an ensemble")
+
+
+def _require_named(settings: ModelSettings | EnsembleSettings, what: str) -> None:
     for field, text in (("name", settings.name), ("version", settings.version)):
         if len(text) > MOST_NAME or not text.isprintable() or text != text.strip():
             expected = f"at most {MOST_NAME} printable characters"
-            msg = f"{settings.reference!r}: {field} is {text[:MOST_NAME]!r} (expected {expected})"
-            raise UsageError(msg, remedy="leave it out: the reference says it")
+            msg = f"{what}: {field} is {text[:MOST_NAME]!r} (expected {expected})"
+            raise UsageError(msg, remedy="give it another one")

@@ -73,26 +73,31 @@ class Loader:
         self._drains = ThreadPoolExecutor(_DRAINS, "vitrify-drain")
         self._closed = False
 
-    def load(self, settings: ModelSettings, *, default: bool = True, now: bool = False) -> Served:
+    def load(self, settings: ModelSettings, *, default: bool = True, now: bool = False, wanted: bool = False) -> Served:
         """Load a version, or replace it; the same bytes with the same settings are left as they are.
 
         Args:
             settings: What to load.
             default: Whether requests that name no version go to it from then on.
             now: Whether it is loaded at once although it is lazy.
+            wanted: Whether it will be tried again, so that it is shown, with the reason, where it is not found. What
+                was never there and was asked for once is not.
 
         Raises:
             VitrifyError: It could not be loaded; what was there before still is.
         """
         require_sane(settings)
-        self.repository.announce(settings)
+        announced = self.repository.announce(settings)
         try:
             with _one_tree(settings.reference):
                 source, artifact = find(settings, self._store, self._connect)
                 entry = self.repository.place(settings, source, _served(source, artifact, settings))
         except VitrifyError as error:
             _LOG.error("%s is not served: %s", settings.reference, error)
-            self.repository.missed(settings, why(error))
+            if wanted:
+                self.repository.missed(settings, why(error))
+            elif announced is not None:
+                self.repository.forget(announced)
             raise
         with entry.loads:
             same = entry.served.digest == str(source.digest) and entry.settings == settings
@@ -266,8 +271,8 @@ class Loader:
         if old is not None:
             self._drains.submit(self._close, entry, old)
 
-    def _close(self, entry: Entry, old: Loaded) -> None:
-        old.close(self._drain_seconds)
+    def _close(self, entry: Entry, old: Loaded, *, wait: bool = True) -> None:
+        old.close(self._drain_seconds, wait=wait)
         entry.drained(old.lane)
         give_back()
 
@@ -290,7 +295,7 @@ class Loader:
             entry.lazy = True
             entry.hand_over(None)
             entry.now("UNAVAILABLE", f"let go to make room; {LAZY}")
-            self._close(entry, old)
+            self._close(entry, old, wait=False)  # whoever holds it gets the same again
             return True
         finally:
             entry.loads.release()

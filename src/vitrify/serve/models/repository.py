@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from vitrify.core.errors import ReferenceNotFoundError
+from vitrify.core.errors import ReferenceNotFoundError, UsageError
 from vitrify.core.signature import Signature
 from vitrify.serve.lanes import Batching
 from vitrify.serve.models import Served
@@ -154,24 +154,44 @@ class Repository:
         """Return everything, by name and number."""
         return tuple(entry for name in sorted(self._models.copy()) for entry in self.versions(name))
 
-    def announce(self, settings: ModelSettings) -> None:
-        """Show that something is about to be looked for, where nothing has its place yet."""
+    def announce(self, settings: ModelSettings) -> Entry | None:
+        """Show that something is about to be looked for, where nothing has its place yet; return what is new."""
         name, version = label(settings)
         with self.lock:
-            if version not in self._models.get(name, {}):
-                self._add(Entry(_unknown(name, version, settings.reference), settings))
+            if version in self._models.get(name, {}):
+                return None
+            entry = Entry(_unknown(name, version, settings.reference), settings)
+            self._add(entry)
+            return entry
 
     def missed(self, settings: ModelSettings, reason: str) -> None:
-        """Say why something that was announced is not there."""
+        """Say why something that was announced, and is still wanted, is not there."""
         entry = self._models.get((at := label(settings))[0], {}).get(at[1])
         if entry is not None and entry.announced:
             entry.now("UNAVAILABLE", reason)
             self._prune(at[0])
 
+    def forget(self, entry: Entry) -> None:
+        """Show something no longer that was announced, was not found, and that nobody wants."""
+        name, version = entry.key
+        with self.lock:
+            versions = self._models.get(name, {})
+            if versions.get(version) is entry and entry.announced:
+                del versions[version]
+            if not versions:
+                self._models.pop(name, None)
+
     def place(self, settings: ModelSettings, source: Source, served: Served) -> Entry:
-        """Return the place of a version that was found; what was announced for it goes."""
+        """Return the place of a version that was found; what was announced for it goes.
+
+        Raises:
+            UsageError: What is no artifact is served by that name.
+        """
         with self.lock:
             name, version = label(settings)
+            if any(one.loaded and one.source is None for one in self._models.get(source.name, {}).values()):
+                msg = f"a model is to be called {source.name!r}, as an ensemble is"
+                raise UsageError(msg, remedy="give it another name, or unload the ensemble")
             announced = self._models.get(name, {}).get(version)
             if announced is not None and announced.announced:
                 del self._models[name][version]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -41,6 +43,10 @@ class Loaded:
             trouble: Says why it does not answer just now, although it is loaded; empty where it does.
         """
         self.served, self.lane, self._let_go, self._trouble = served, lane, let_go, trouble
+        self._lock = threading.Lock()
+        self._freed = threading.Condition(self._lock)
+        self._holders, self._closing = 0, False
+        self.closed = False
         self._matcher = Matcher(served.signature)
 
     def submit(self, request: Infer) -> Future[Reply] | Reply:
@@ -75,6 +81,18 @@ class Loaded:
         """Why it does not answer just now; empty where it does."""
         return self._trouble() if self._trouble is not None else ""
 
+    def hold(self) -> bool:
+        """Keep it open, for a request that comes in parts; false where it is being closed already."""
+        with self._lock:
+            self._holders += not self._closing
+            return not self._closing
+
+    def release(self) -> None:
+        """Let it be closed, after :meth:`hold`."""
+        with self._lock:
+            self._holders -= 1
+            self._freed.notify_all()
+
     @property
     def idle(self) -> bool:
         """Whether nobody waits for it, and no sequence would be forgotten with it."""
@@ -84,9 +102,19 @@ class Loaded:
         figures = self.lane.figures()
         return not figures.waiting and not figures.running
 
-    def close(self, seconds: float) -> None:
-        """Answer what waits, for at most so many seconds, then free the model."""
-        self.lane.close(seconds)
+    def close(self, seconds: float, *, wait: bool = True) -> None:
+        """Answer what waits, for at most so many seconds; then free the model.
+
+        Args:
+            seconds: For all.
+            wait: Whether what is held waits, too, for more that is to come.
+        """
+        until = time.monotonic() + seconds
+        with self._lock:
+            self._closing = True
+            self._freed.wait_for(lambda: not (wait and self._holders), max(0.0, seconds))
+            self.closed = True
+        self.lane.close(max(0.0, until - time.monotonic()))
         self._let_go()
 
 

@@ -1,8 +1,8 @@
 """The model repository extension over gRPC: the index, loading and unloading.
 
 A model is loaded by a reference, never by files in the request: what is served was verified, and a policy permits it.
-The parameter ``config`` is the JSON of :class:`vitrify.serve.settings.ModelSettings`; without it, a model is loaded as
-it was before, or by its name as the reference.
+The parameter ``config`` is the JSON of :class:`vitrify.serve.settings.ModelSettings`, or of an ensemble's settings;
+without it, a model is loaded as it was before, or by its name as the reference.
 
 Source: Triton's ``extension_model_repository.md``; the messages of KServe's client have the model's name in the first
 field, where Triton's have the repository's.

@@ -2,7 +2,7 @@
 
 Requests are worked on side by side, so that they can become batches; their answers come in the order of the requests.
 A model that makes parts gives each as it is made. A request that fails does so alone: its error is a message of the
-stream, and the next one is answered.
+stream, and the next one is answered. So it is with a request that is more than its client may ask.
 
 Source: Triton's ``decoupled_models.md`` for what marks the last part of an answer.
 """
@@ -20,7 +20,7 @@ from vitrify.serve.protocols._messages import aside, messages
 from vitrify.serve.protocols._oip_grpc_request import infer_of, response_of, size_of, value_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
     from vitrify.serve.models import Engine
     from vitrify.serve.rpc import RpcCall
@@ -39,20 +39,24 @@ _Parts = asyncio.Queue[Any]
 """Messages for the client, then None; or the error that ends the call."""
 
 
-async def stream_infer(requests: AsyncIterator[Any], call: RpcCall, engine: Engine) -> AsyncGenerator[Any, None]:
-    """Answer requests as they come."""
+async def stream_infer(
+    requests: AsyncIterator[Any], call: RpcCall, engine: Engine, charge: Callable[[str], None]
+) -> AsyncGenerator[Any, None]:
+    """Answer requests as they come; the first is what the call itself was let in for, each other one is charged."""
     waiting: asyncio.Queue[_Parts] = asyncio.Queue(AHEAD)
     tasks: set[asyncio.Task[None]] = set()
     room = _Room(BYTES_AHEAD)
 
     async def read() -> None:
         last = _Parts()
+        pay = _free
         try:
             async for request in requests:
                 parts, size = _Parts(PARTS_AHEAD), request.ByteSize()
                 await room.take(size)
                 await waiting.put(parts)
-                task = asyncio.create_task(_answer(request, size, call, engine, parts))
+                task = asyncio.create_task(_answer(request, size, call, engine, parts, pay=pay))
+                pay = partial(charge, call.client)
                 tasks.add(task)
                 task.add_done_callback(tasks.discard)
                 task.add_done_callback(partial(room.give, size))
@@ -97,10 +101,17 @@ class _Room:
         self._freed.set()
 
 
-async def _answer(request: Any, size: int, call: RpcCall, engine: Engine, parts: _Parts) -> None:
+def _free() -> None:
+    """Cost nothing."""
+
+
+async def _answer(
+    request: Any, size: int, call: RpcCall, engine: Engine, parts: _Parts, *, pay: Callable[[], None]
+) -> None:
     """Put everything that is said to one request."""
     said_ = messages("inference")
     try:
+        pay()
         async with contextlib.aclosing(_flagged(engine, request, size, call)) as replies:
             final = False
             async for reply, final in replies:

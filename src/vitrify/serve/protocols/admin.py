@@ -17,7 +17,7 @@ from vitrify.serve.protocols import _json
 from vitrify.serve.protocols._described import OBJECT, TEXT, DescribedRoute, an_array, an_object
 from vitrify.serve.protocols._json import JSON
 from vitrify.serve.rollout.comparing import markdown
-from vitrify.serve.settings import CanarySettings, ModelSettings, RouteSettings
+from vitrify.serve.settings import CanarySettings, RouteSettings, from_client
 from vitrify.serve.web import Answer
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Administration:
 
     async def load(self, call: Call) -> Answer:
         """Load what the body says."""
-        settings = ModelSettings.from_client(_body(call), where="the body")
+        settings = from_client(_body(call), where="the body")
         served = await self.applying.load(settings, call.client)
         return _json.answer(_shown(served, self.rollout.shares(served.name).get(served.version, 0.0)))
 

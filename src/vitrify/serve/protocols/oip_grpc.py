@@ -24,12 +24,15 @@ if TYPE_CHECKING:
 SERVICE = "inference.GRPCInferenceService"
 
 
-def methods(engine: Engine, *, is_admin: Callable[[str], bool]) -> tuple[Method, ...]:
+def methods(
+    engine: Engine, *, is_admin: Callable[[str], bool], charge: Callable[[str], None] = lambda _client: None
+) -> tuple[Method, ...]:
     """Return the methods of the service.
 
     Args:
         engine: Answers.
         is_admin: Whether a client, by its name, may load and unload.
+        charge: Counts one more request of a client, by its name, or refuses it.
     """
     said = messages("inference")
 
@@ -45,7 +48,7 @@ def methods(engine: Engine, *, is_admin: Callable[[str], bool]) -> tuple[Method,
         return await aside(size_of(reply), response_of, reply, request, engine)
 
     def model_stream_infer(requests: AsyncIterator[Any], call: RpcCall) -> AsyncGenerator[Any, None]:
-        return stream_infer(requests, call, engine)
+        return stream_infer(requests, call, engine, charge)
 
     answers: dict[str, Unary | Streaming] = {
         "ServerLive": server_live,

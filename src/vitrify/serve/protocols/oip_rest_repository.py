@@ -1,8 +1,8 @@
 """The model repository extension over REST: what there is, load, unload.
 
 ``load`` takes, as ``parameters.config``, the JSON text of :class:`vitrify.serve.settings.ModelSettings`: where the
-model comes from and how it is to be served. Without it a model that is known is loaded again, and another one is looked
-for by its name.
+model comes from and how it is to be served; or that of :class:`vitrify.serve.settings.EnsembleSettings`. Without it
+what is known is loaded again, and a model that is not is looked for by its name.
 
 Source: ``docs/protocol/extension_model_repository.md`` of https://github.com/triton-inference-server/server.
 """
@@ -16,13 +16,14 @@ from vitrify.core.errors import DeniedError, NotOfferedError
 from vitrify.serve.protocols import _json
 from vitrify.serve.protocols._described import DescribedRoute, an_array, an_object
 from vitrify.serve.protocols._json import JSON
-from vitrify.serve.settings import ModelSettings
+from vitrify.serve.settings import ModelSettings, from_client
 from vitrify.serve.web import Answer, Route
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vitrify.serve.models import Engine
+    from vitrify.serve.settings import Loadable
     from vitrify.serve.web import Call
 
 _TEXT = {"type": "string"}
@@ -106,7 +107,7 @@ class Repository:
             raise DeniedError(msg, remedy="use the token of one, or set admin = true for this client")
 
 
-def settings_of(engine: Engine, model: str, config: Any) -> tuple[ModelSettings, ...]:
+def settings_of(engine: Engine, model: str, config: Any) -> tuple[Loadable, ...]:
     """Return what is to be loaded: one set of settings a version.
 
     Args:
@@ -124,4 +125,5 @@ def settings_of(engine: Engine, model: str, config: Any) -> tuple[ModelSettings,
     text = config.encode() if isinstance(config, str) else _json.answer(config).body
     assert isinstance(text, bytes)
     given = {name: _json.plain(value, name) for name, value in _json.request(text, "parameters.config").items()}
-    return (ModelSettings.from_client({"reference": model, **given, "name": model}, where="parameters.config"),)
+    about = {} if "steps" in given else {"reference": model}
+    return (from_client({**about, **given, "name": model}, where="parameters.config"),)

@@ -117,7 +117,10 @@ class _Protocol:
                     {
                         "version": str(one.number),
                         "state": _STATES[one.state],
-                        "status": {"error_code": "OK", "error_message": "" if one.state == "READY" else one.reason},
+                        "status": {
+                            "error_code": "UNAVAILABLE" if one.state == "UNAVAILABLE" else "OK",
+                            "error_message": "" if one.state == "READY" else one.reason,
+                        },
                     }
                     for one in chosen
                 ],

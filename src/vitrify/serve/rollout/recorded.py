@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from vitrify.serve.models import Served
     from vitrify.serve.models.engine import ServingEngine
     from vitrify.serve.rollout.applying import Applying
-    from vitrify.serve.settings import ModelSettings
+    from vitrify.serve.settings import Loadable
 
 
 class RecordedEngine:
@@ -43,7 +43,7 @@ class RecordedEngine:
         """Return what a version has done."""
         return self._engine.figures(name, version)
 
-    def settings(self, name: str) -> tuple[ModelSettings, ...]:
+    def settings(self, name: str) -> tuple[Loadable, ...]:
         """Return what the versions of a model were loaded with."""
         return self._engine.settings(name)
 
@@ -51,7 +51,7 @@ class RecordedEngine:
         """Return the version that each alias of a model leads to."""
         return self._engine.labels(name)
 
-    async def load(self, settings: ModelSettings) -> Served:
+    async def load(self, settings: Loadable) -> Served:
         """Load a version, here and in every process of this server."""
         return await self._applying.load(settings)
 

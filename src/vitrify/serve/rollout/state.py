@@ -20,6 +20,7 @@ from vitrify.core.nesting import shallow
 from vitrify.serve._setting import Setting
 from vitrify.serve.settings import (  # noqa: TC001 (msgspec reads the annotations)
     CanarySettings,
+    EnsembleSettings,
     ModelSettings,
     RouteSettings,
 )
@@ -82,6 +83,14 @@ class Kept(Setting, frozen=True, kw_only=True):
     number: int = 0
 
 
+class KeptEnsemble(Setting, frozen=True, kw_only=True):
+    """An ensemble that was loaded or unloaded; see :class:`Kept`."""
+
+    base: EnsembleSettings | None
+    settings: EnsembleSettings | None
+    number: int = 0
+
+
 class Progress(Setting, frozen=True, kw_only=True):
     """How far a canary is.
 
@@ -104,6 +113,7 @@ class State(Setting, frozen=True, kw_only=True):
     Attributes:
         routes: By model.
         models: By name and version, as :func:`vitrify.serve.rollout.wanted.key` writes them.
+        ensembles: By name and version, likewise.
         canaries: By model.
         previous: The weights before the last promotion, by model.
         events: The last ones, the newest last.
@@ -111,6 +121,7 @@ class State(Setting, frozen=True, kw_only=True):
 
     routes: dict[str, Routed] = {}
     models: dict[str, Kept] = {}
+    ensembles: dict[str, KeptEnsemble] = {}
     canaries: dict[str, Progress] = {}
     previous: dict[str, dict[str, float]] = {}
     events: tuple[Event, ...] = ()
