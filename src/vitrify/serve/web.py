@@ -63,7 +63,7 @@ class Route:
     Attributes:
         method: As in the request.
         pattern: ``{name}`` takes one or more characters that are no slash, ``{name*}`` any; everything else is itself:
-            ``/v1/models/{model}:predict``.
+            ``/v1/models/{model}:predict``. ``{model}`` takes slashes, too, where the path fits nothing without them.
         endpoint: Answers.
         label: What logs and figures call it.
         failed: How an error is said.
@@ -78,6 +78,9 @@ class Route:
     open: bool = False
 
 
+_MODEL = "{model}"
+
+
 class Router:
     """Finds the route of a call; of two that fit, the one that comes first."""
 
@@ -85,25 +88,43 @@ class Router:
         """Compile the patterns."""
         self.routes = tuple(routes)
         self._compiled = [(_compile(route.pattern), route) for route in self.routes]
+        self._wide = [(_compile(route.pattern, wide=_MODEL), route) for route in self.routes if _MODEL in route.pattern]
 
     def match(self, method: str, path: str) -> tuple[Route, dict[str, str]] | frozenset[str]:
         """Return the route and its fields, or the methods that this path has; none where it leads nowhere."""
         others = set()
         for pattern, route in self._compiled:
             if (found := pattern.fullmatch(path)) is not None:
-                if route.method == method or (method == "HEAD" and route.method == "GET"):
+                if _takes(route, method):
                     return route, found.groupdict()
                 others.add(route.method)
-        return frozenset(others)
+        return frozenset(others) or self._match_wide(method, path)
+
+    def _match_wide(self, method: str, path: str) -> tuple[Route, dict[str, str]] | frozenset[str]:
+        """Find the routes that leave the least to the model's name: ``risk/wine``, and not ``risk/wine/infer``."""
+        found = [
+            (fields.groupdict(), route)
+            for pattern, route in self._wide
+            if (fields := pattern.fullmatch(path)) is not None
+        ]
+        least = min((len(fields["model"]) for fields, _ in found), default=0)
+        fit = [(route, fields) for fields, route in found if len(fields["model"]) == least]
+        taken = [one for one in fit if _takes(one[0], method)]
+        return taken[0] if taken else frozenset(route.method for route, _ in fit)
 
 
-def _compile(pattern: str) -> re.Pattern[str]:
+def _takes(route: Route, method: str) -> bool:
+    return route.method == method or (method == "HEAD" and route.method == "GET")
+
+
+def _compile(pattern: str, wide: str = "") -> re.Pattern[str]:
+    """Return the expression of a pattern; the field ``wide`` takes slashes between its parts, too."""
     parts = re.split(r"(\{\w+\*?\})", pattern)
-    return re.compile("".join(_part(part) for part in parts), re.DOTALL)
+    return re.compile("".join(_part(part, "(?:/[^/]+?)*?" if part == wide else "") for part in parts), re.DOTALL)
 
 
-def _part(part: str) -> str:
+def _part(part: str, more: str) -> str:
     if not part.startswith("{"):
         return re.escape(part)
     name = part[1:-1].rstrip("*")
-    return f"(?P<{name}>.*)" if part.endswith("*}") else f"(?P<{name}>[^/]+?)"
+    return f"(?P<{name}>.*)" if part.endswith("*}") else f"(?P<{name}>[^/]+?{more})"

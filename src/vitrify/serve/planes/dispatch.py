@@ -152,7 +152,8 @@ def _may_come_again(answer: Answer, error: Exception) -> Answer:
 
 def _nowhere(call: Call, methods: frozenset[str]) -> Answer:
     if not methods:
-        return plain_error(VitrifyError(f"there is nothing at {call.path[:200]}"), 404)
+        error = VitrifyError(f"there is nothing at {call.path[:200]}", remedy="GET / shows the models and all routes")
+        return plain_error(error, 404)
     allowed = ", ".join(sorted(methods))
     answer = plain_error(VitrifyError(f"{call.path[:200]} takes {allowed}, not {call.method[:20]}"), 405)
     answer.headers["allow"] = allowed
