@@ -99,6 +99,8 @@ def test_the_same_as_text_for_people(run, saved):
     out = run("inspect", "churn")[1]
     for text in (saved["digest"], "Signature", "float64[batch]", "'no', 'yes'", "scikit-learn", "trial", "model.skops"):
         assert text in out
+    assert "Inputs" not in out  # the signature says more of them
+    assert "Inputs" in run("inspect", "churn", "--all")[1]
     assert "verify: clean" in run("verify", "churn")[1]
 
 

@@ -19,6 +19,7 @@ from vitrify import stores
 from vitrify.artifacts.pack import pack
 from vitrify.cli import main
 from vitrify.cli._about import show_about
+from vitrify.trust.signing import attest
 
 
 @pytest.fixture
@@ -236,6 +237,22 @@ def test_an_export_and_a_store_of_ours_are_artifacts_whatever_they_are_called(ru
     assert json.loads(run(tmp_path / "w.bin", "--json")[1])["digest"] == str(artifact.digest)
     monkeypatch.chdir(artifact.store.root.parent)
     assert json.loads(run(artifact.store.root.name, "--json")[1])["digest"] == str(artifact.digest)
+
+
+def test_evidence_is_told_by_kind_and_verdict_and_a_stranger_s_by_its_whole_type(run, weights):
+    artifact = pack(weights, "w")
+    for kind, said in (
+        ("https://slsa.dev/provenance/v1", {"buildDefinition": {}}),
+        ("urn:vitrify:attestation:parity:v1", {"reports": [{"verdict": "clean"}, {"verdict": "clean"}]}),
+        ("urn:acme:review:v1", {"verdict": "found", "reports": "none"}),
+    ):
+        attest(artifact.store, artifact.digest, kind, said)
+    _, _, evidence = run("w")[1].partition("Evidence\n")
+    assert [line.split() for line in evidence.splitlines()[-3:]] == [
+        ["https://slsa.dev/provenance/v1"],
+        ["parity", "clean"],
+        ["urn:acme:review:v1", "found"],
+    ]
 
 
 def test_a_mistake_on_the_command_line_is_json_too(run):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 
 STOP, MARK, TUPLE, REDUCE, BUILD, POP, DUP, NONE = b".", b"(", b"t", b"R", b"b", b"0", b"2", b"N"
-EMPTY_DICT, EMPTY_LIST, EMPTY_TUPLE, TUPLE1, TUPLE2, TUPLE3 = b"}", b"]", b")", b"\x85", b"\x86", b"\x87"
-OBJ, NEWOBJ, STACK_GLOBAL, MEMOIZE, SETITEM, SETITEMS, APPEND = b"o", b"\x81", b"\x93", b"\x94", b"s", b"u", b"a"
+EMPTY_DICT, EMPTY_LIST, EMPTY_TUPLE, TUPLE1, TUPLE2 = b"}", b"]", b")", b"\x85", b"\x86"
+OBJ, NEWOBJ, STACK_GLOBAL, MEMOIZE, SETITEM, APPEND = b"o", b"\x81", b"\x93", b"\x94", b"s", b"a"
 NEWTRUE = b"\x88"
 
 

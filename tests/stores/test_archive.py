@@ -18,11 +18,6 @@ FILES = {"model/weights.bin": bytes(range(256)) * 5000, "empty": b"", "vitrify.j
 
 
 @pytest.fixture
-def other(tmp_path):
-    return OciLayout(tmp_path / "other")
-
-
-@pytest.fixture
 def archive(store, statement, tmp_path):
     digest = save(store, FILES, "team/churn:1.2.0")
     attach(store, digest, statement(digest))

@@ -9,7 +9,6 @@ import threading
 
 import pytest
 from servers import oci_registry
-from stores._small_registry import small_registry
 
 from vitrify.artifacts.artifact import list_artifacts
 from vitrify.core.digest import Digest
@@ -25,12 +24,6 @@ __all__ = ["oci_registry"]
 FILES = {"model/weights.bin": os.urandom(1000) * 9000, "vitrify.json": b"{}", "again.json": b"{}", "empty": b""}
 
 
-@pytest.fixture
-def small():
-    with small_registry() as server:
-        yield server
-
-
 @pytest.fixture(params=["docker-registry", "with referrers"])
 def host(request):
     """Return a registry without the referrers API, and one with it."""
@@ -43,11 +36,6 @@ def host(request):
 def target(host, tmp_path):
     """Return a repository of this test's own."""
     return f"oci://{host}/team/{Digest.of(str(tmp_path).encode()).short}"
-
-
-@pytest.fixture
-def other(tmp_path):
-    return OciLayout(tmp_path / "other")
 
 
 @pytest.fixture

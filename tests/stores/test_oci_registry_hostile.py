@@ -1,14 +1,10 @@
 """A registry that lies, stalls or sends us elsewhere gives a typed error, and leaves the store as it was."""
 
 import json
-import os
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from stores._small_registry import INDEX, small_registry
+from stores._bad_manners import FILES, WEIGHTS, on, swap
+from stores._small_registry import INDEX
 
 from vitrify.core.digest import Digest
 from vitrify.core.errors import (
@@ -19,66 +15,10 @@ from vitrify.core.errors import (
     ReferenceNotFoundError,
     StoreError,
     UnavailableError,
-    VitrifyError,
 )
 from vitrify.stores import OciLayout, attach, attestations, pull, push
 from vitrify.stores.oci_registry import _transport, tags
-from vitrify.stores.oci_registry._transport import Transport, is_loopback, is_public, plain
 from vitrify.testing.stores import contents, save
-
-FILES = {"weights": os.urandom(1000) * 3000, "vitrify.json": b"{}"}
-WEIGHTS = str(Digest.of(FILES["weights"]))
-
-
-@pytest.fixture
-def small():
-    with small_registry() as server:
-        yield server
-
-
-@pytest.fixture
-def artifact(store, small, statement):
-    digest = save(store, FILES, "churn:latest")
-    attach(store, digest, statement(digest))
-    push(store, digest, f"oci://{small.host}/churn:1")
-    small.log.clear()
-    return digest
-
-
-@pytest.fixture
-def other(tmp_path):
-    return OciLayout(tmp_path / "other")
-
-
-@pytest.fixture
-def refused(small, other, artifact):
-    """Return a function that demands an error of a pull, and that nothing of it stays."""
-
-    def check(kind, match=None, reference="churn:1"):
-        with pytest.raises(kind, match=match) as caught:
-            pull(other, f"oci://{small.host}/{reference}")
-        assert type(caught.value) is kind
-        assert list(other.digests()) == []
-        assert other.index.read().manifests == ()
-        return caught.value
-
-    return check
-
-
-def on(part, method="GET"):
-    """Return a decorator for a manner that answers the requests whose path has ``part`` in it."""
-
-    def decorate(function):
-        return lambda handler: handler.command == method and part in handler.path and function(handler)
-
-    return decorate
-
-
-def swap(small, **changes):
-    """Change the manifest of churn:1, and what it is called."""
-    kind, data = small.manifests["churn", "1"]
-    data = json.dumps({**json.loads(data), **changes}).encode()
-    small.manifests["churn", "1"] = small.manifests["churn", str(Digest.of(data))] = kind, data
 
 
 def test_a_blob_with_other_bytes(small, refused):
@@ -110,7 +50,7 @@ def test_a_blob_that_is_not_there(small, refused):
     refused(ReferenceNotFoundError, "file weights.*it is not here")
 
 
-def test_a_connection_that_breaks_is_taken_up_where_it_broke(small, other, artifact):
+def test_a_connection_that_breaks_is_taken_up_where_it_broke(small, other, hosted):
     starts = []
 
     @on(f"blobs/{WEIGHTS}")
@@ -125,12 +65,12 @@ def test_a_connection_that_breaks_is_taken_up_where_it_broke(small, other, artif
         return handler.answer(206 if begin else 200, part, Content_Length=3_000_000 - begin, **ranged)
 
     small.manners.append(broken)
-    assert pull(other, f"oci://{small.host}/churn:1") == artifact
+    assert pull(other, f"oci://{small.host}/churn:1") == hosted
     assert starts == [None, "bytes=1000000-", "bytes=2000000-"]
-    assert contents(other, artifact) == FILES
+    assert contents(other, hosted) == FILES
 
 
-def test_a_registry_without_ranges_is_read_again_from_the_start(small, other, artifact):
+def test_a_registry_without_ranges_is_read_again_from_the_start(small, other, hosted):
     asked = []
 
     @on(f"blobs/{WEIGHTS}")
@@ -144,7 +84,7 @@ def test_a_registry_without_ranges_is_read_again_from_the_start(small, other, ar
     small.manners.append(broken)
     pull(other, f"oci://{small.host}/churn:1")
     assert asked == [None, "bytes=1234567-"]
-    assert contents(other, artifact) == FILES
+    assert contents(other, hosted) == FILES
 
 
 def test_a_connection_that_always_breaks(small, refused):
@@ -162,10 +102,10 @@ def test_a_range_that_was_not_asked_for(small, refused):
     refused(MalformedError, "bytes 7-7/8")
 
 
-def test_a_manifest_with_other_bytes(small, refused, artifact):
+def test_a_manifest_with_other_bytes(small, refused, hosted):
     kind, data = small.manifests["churn", "1"]
-    small.manifests["churn", str(artifact)] = kind, data.replace(b"weights", b"weighty")
-    refused(CorruptError, "corrupt", f"churn@{artifact}")
+    small.manifests["churn", str(hosted)] = kind, data.replace(b"weights", b"weighty")
+    refused(CorruptError, "corrupt", f"churn@{hosted}")
 
 
 def test_a_digest_header_that_lies(small, refused):
@@ -242,7 +182,7 @@ def test_referrers_without_end(small, refused):
 
 
 @pytest.mark.parametrize("link", ["http://127.0.0.2:9/next", "http://localhost:1/", "//evil.example/x", "file:///etc"])
-def test_a_next_page_that_is_elsewhere(small, artifact, link):
+def test_a_next_page_that_is_elsewhere(small, hosted, link):
     more = on("/tags/")(lambda handler: handler.answer(200, b'{"tags":["1"]}', Link=f'<{link}>; rel="next"'))
     small.manners.append(more)
     with pytest.raises(MalformedError):
@@ -250,13 +190,13 @@ def test_a_next_page_that_is_elsewhere(small, artifact, link):
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"tags":5}', b'{"tags":[5]}', b'{"tags":["\\u001b[2J"]}', b"<html>"])
-def test_tags_that_are_none(small, artifact, body):
+def test_tags_that_are_none(small, hosted, body):
     small.manners.append(on("/tags/")(lambda handler: handler.answer(200, body)))
     with pytest.raises(MalformedError):
         tags(f"oci://{small.host}/churn")
 
 
-def test_a_referrer_that_is_about_something_else(small, refused, artifact, store, statement):
+def test_a_referrer_that_is_about_something_else(small, refused, hosted, store, statement):
     another = save(store, {"w": b"another"}, "another:1")
     attach(store, another, statement(another))
     push(store, another, f"oci://{small.host}/churn:2")
@@ -267,23 +207,23 @@ def test_a_referrer_that_is_about_something_else(small, refused, artifact, store
     ]
     body = json.dumps({"schemaVersion": 2, "manifests": entries}).encode()
     small.manners.append(on("/referrers/")(lambda handler: handler.answer(200, body, Content_Type=INDEX)))
-    refused(MalformedError, f"listed as being about {artifact}, and is about {another}")
+    refused(MalformedError, f"listed as being about {hosted}, and is about {another}")
 
 
-def test_a_referrer_that_was_deleted_is_left_out(small, other, artifact):
+def test_a_referrer_that_was_deleted_is_left_out(small, other, hosted):
     entry = {"mediaType": INDEX, "digest": str(Digest.of(b"gone")), "size": 4}
     body = json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": [entry]}).encode()
     small.referrers = False
-    small.manifests["churn", f"sha256-{artifact.hex}"] = INDEX, body
-    assert pull(other, f"oci://{small.host}/churn:1") == artifact
-    assert attestations(other, artifact) == ()
+    small.manifests["churn", f"sha256-{hosted.hex}"] = INDEX, body
+    assert pull(other, f"oci://{small.host}/churn:1") == hosted
+    assert attestations(other, hosted) == ()
 
 
-def test_a_page_for_people_in_place_of_referrers_is_not_believed(small, other, artifact):
+def test_a_page_for_people_in_place_of_referrers_is_not_believed(small, other, hosted):
     small.manners.append(
         on("/referrers/")(lambda handler: handler.answer(200, b"<html>Welcome</html>", Content_Type="text/html"))
     )
-    assert pull(other, f"oci://{small.host}/churn:1") == artifact
+    assert pull(other, f"oci://{small.host}/churn:1") == hosted
 
 
 @pytest.mark.parametrize(
@@ -310,10 +250,10 @@ def test_an_error_that_is_endless_is_not_read_to_its_end(small, refused):
     refused(MalformedError, "status 400")
 
 
-def test_a_busy_registry_is_asked_again(small, other, artifact):
+def test_a_busy_registry_is_asked_again(small, other, hosted):
     answers = [503, 429]
     small.manners.append(on("manifests/1")(lambda handler: bool(answers) and handler.answer(answers.pop())))
-    assert pull(other, f"oci://{small.host}/churn:1") == artifact
+    assert pull(other, f"oci://{small.host}/churn:1") == hosted
 
 
 def test_nobody_there():
@@ -324,208 +264,3 @@ def test_nobody_there():
 def test_a_name_that_nobody_has():
     with pytest.raises(UnavailableError, match="no answer from"):
         pull(OciLayout(), "oci://no-such-host.invalid/churn")
-
-
-# Where it sends us.
-
-
-@pytest.fixture
-def elsewhere():
-    """Run another host, and keep what it is asked."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            asked.append((self.path, dict(self.headers)))
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(FILES["weights"])))
-            self.end_headers()
-            self.wfile.write(FILES["weights"])
-
-        def log_message(self, *_):
-            pass
-
-    asked = []
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.asked, server.url = asked, f"http://localhost:{server.server_port}/weights?signature=1"
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
-
-
-@pytest.fixture
-def locked(small, artifact, tmp_path, monkeypatch):
-    """Let the registry ask who we are, and have an answer."""
-    (tmp_path / "auth.json").write_text(json.dumps({"auths": {small.host: {"auth": "cmVhZGVyOnNlY3JldA=="}}}))
-    monkeypatch.setenv("REGISTRY_AUTH_FILE", str(tmp_path / "auth.json"))
-    small.password = "reader:secret"
-    return small
-
-
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_blob_that_lies_elsewhere_is_fetched_there_without_our_credentials(
-    locked, other, artifact, elsewhere, status
-):
-    small = locked
-    small.manners.append(on(f"blobs/{WEIGHTS}")(lambda handler: handler.answer(status, Location=elsewhere.url)))
-    assert pull(other, f"oci://{small.host}/churn:1") == artifact
-    ((path, headers),) = elsewhere.asked
-    assert path == "/weights?signature=1"
-    assert "Authorization" not in headers
-    assert any("Authorization" in headers for _, _, headers in small.log)
-
-
-@pytest.mark.parametrize(
-    "location",
-    [
-        *("file:///etc/passwd", "ftp://127.0.0.1/x", "gopher://127.0.0.1", "data:,x", "http://user:a@host/"),
-        *("http://127.0.0.1:99999/", "http://[::1/", "http://ho st/", "http://host\\@evil/", "javascript:x"),
-    ],
-)
-def test_a_redirect_to_what_is_no_address(small, refused, location):
-    small.manners.append(on(f"blobs/{WEIGHTS}")(lambda handler: handler.answer(307, Location=location)))
-    refused(MalformedError, "sends us")
-
-
-def test_a_redirect_that_is_too_long(small, refused):
-    location = "http://127.0.0.1/" + "x" * 10_000
-    small.manners.append(on(f"blobs/{WEIGHTS}")(lambda handler: handler.answer(307, Location=location)))
-    refused(LimitExceededError)
-
-
-def test_redirects_without_end(small, refused):
-    small.manners.append(on(f"blobs/{WEIGHTS}")(lambda handler: handler.answer(307, Location=handler.path)))
-    refused(UnavailableError, "more than 5 times")
-
-
-def test_no_redirect_leads_from_an_encrypted_connection_to_an_open_one():
-    with pytest.raises(MalformedError, match=r"encrypted connection to an open one: 'http://ghcr\.io/x'"):
-        Transport("ghcr.io").url("http://ghcr.io/x?signature=secret")
-    assert Transport("ghcr.io").url("//pkg.example.org/x") == "https://pkg.example.org/x"
-    assert Transport("ghcr.io").url("/v2/x") == "https://ghcr.io/v2/x"
-
-
-def test_a_public_registry_sends_nobody_to_a_private_address(elsewhere):
-    transport = Transport("127.0.0.1:1")
-    transport.__dict__["_others"] = _transport._pools(guarded=True)  # as for a registry on the public internet
-    with (
-        pytest.raises(MalformedError, match=r"private address 127\.0\.0\.1|private address ::1"),
-        transport.send("GET", elsewhere.url, {}),
-    ):
-        pass
-    assert elsewhere.asked == []
-
-
-@pytest.mark.parametrize(
-    ("name", "public"),
-    [
-        *(("127.0.0.1", False), ("10.1.2.3", False), ("169.254.169.254", False), ("::1", False), ("fe80::1", False)),
-        *(("::ffff:10.0.0.1", False), ("8.8.8.8", True), ("2001:4860:4860::8888", True), ("no-such.invalid", True)),
-        ("localhost", False),
-    ],
-)
-def test_what_is_public(name, public):
-    assert is_public(name) is public
-
-
-@pytest.mark.parametrize(
-    ("host", "loopback"),
-    [
-        *(("localhost", True), ("localhost:5000", True), ("127.0.0.1:5", True), ("[::1]:5", True), ("127.9.9.9", True)),
-        *(("registry.localhost", True), ("localhost.example.org", False), ("127.0.0.1.example.org", False)),
-        *(("10.0.0.1", False), ("ghcr.io", False), ("[fe80::1]", False)),
-    ],
-)
-def test_only_this_machine_is_spoken_to_without_encryption(host, loopback):
-    assert is_loopback(host) is loopback
-    assert Transport(host).base.startswith("http://") is loopback
-    assert Transport(host, plain_http=True).base == f"http://{host}"
-
-
-def test_a_registry_that_speaks_no_tls_is_not_spoken_to_in_the_open(small, monkeypatch):
-    monkeypatch.setattr(_transport, "is_loopback", lambda host: False)
-    monkeypatch.setattr(_transport, "_TRIES", 0)
-    with pytest.raises(UnavailableError) as caught:
-        pull(OciLayout(), f"oci://{small.host}/churn")
-    assert "--plain-http" in caught.value.remedy
-    assert small.log == []
-
-
-# Pushing.
-
-
-def test_an_upload_that_breaks_goes_on_where_it_ended(small, store, monkeypatch):
-    monkeypatch.setattr("vitrify.stores.oci_registry._push._CHUNK", 3_000_000)
-    seen = []
-
-    @on("/uploads/", "PATCH")
-    def breaks(handler):
-        seen.append(handler.headers["Content-Range"])
-        if len(seen) != 2:
-            return False
-        upload = handler.path.partition("/uploads/")[2].partition("?")[0]
-        small.uploads[upload] += handler.rfile.read(1_000_000)
-        handler.close_connection = True
-        return True
-
-    small.manners.append(breaks)
-    digest = save(store, {"w": os.urandom(1000) * 10_000}, "large:1")
-    push(store, digest, f"oci://{small.host}/large:1")
-    assert seen[:3] == ["0-2999999", "3000000-5999999", "4000000-6999999"]
-    other = OciLayout(store.root.parent / "other")
-    pull(other, f"oci://{small.host}/large:1")
-    assert contents(other, digest) == contents(store, digest)
-
-
-def test_a_registry_that_takes_nothing(small, store, artifact):
-    for status, kind in (
-        (400, MalformedError),
-        (403, DeniedError),
-        (503, UnavailableError),
-        (404, ReferenceNotFoundError),
-    ):
-        small.manners[:] = [on("/uploads/", "POST")(lambda handler, status=status: handler.answer(status))]
-        with pytest.raises(kind):
-            push(store, artifact, f"oci://{small.host}/refused:1")
-
-
-@pytest.mark.parametrize("location", [None, "file:///etc/passwd", "http://user:x@127.0.0.1/"])
-def test_an_upload_that_leads_nowhere(small, store, artifact, location):
-    small.manners.append(on("/uploads/", "POST")(lambda handler: handler.answer(202, Location=location)))
-    with pytest.raises(MalformedError):
-        push(store, artifact, f"oci://{small.host}/nowhere:1")
-
-
-@pytest.mark.parametrize("part", ["/uploads/", "/manifests/"])
-def test_a_registry_that_says_it_has_something_else(small, store, artifact, part):
-    @on(part, "PUT")
-    def lies(handler):
-        handler.body()
-        return handler.answer(201, Docker_Content_Digest=Digest.of(b"else"))
-
-    small.manners.append(lies)
-    with pytest.raises(CorruptError, match="the registry says that it has"):
-        push(store, artifact, f"oci://{small.host}/else:1")
-
-
-def test_a_blob_that_is_there_with_another_length(small, store, artifact):
-    small.blobs["shorter", WEIGHTS] = b"?"
-    with pytest.raises(CorruptError, match="with 1 bytes, it has 3000000"):
-        push(store, artifact, f"oci://{small.host}/shorter:1")
-
-
-@given(text=st.text(max_size=2000))
-def test_a_strangers_text_is_one_safe_line(text):
-    line = plain(text)
-    assert len(line) <= 300
-    assert line.isprintable()
-
-
-@given(location=st.text(max_size=60) | st.from_regex(r"(https?|file)://[^/]{0,20}/.{0,10}", fullmatch=True))
-def test_a_location_is_http_or_a_typed_error(location):
-    try:
-        url = Transport("ghcr.io").url(location)
-    except VitrifyError:
-        return
-    assert url.startswith("https://")

@@ -13,7 +13,7 @@ from servers import oci_registry_with_password
 from stores._small_registry import small_registry
 
 from vitrify.core.errors import AuthenticationError, MalformedError, UnavailableError, VitrifyError
-from vitrify.stores import OciLayout, pull, push
+from vitrify.stores import pull, push
 from vitrify.stores.oci_registry._credentials import Credentials, credentials
 from vitrify.stores.oci_registry._login import _parse
 from vitrify.testing.stores import contents, save
@@ -42,20 +42,14 @@ def login(tmp_path):
 
 
 @pytest.fixture
-def small():
-    with small_registry() as server:
-        server.password = "reader:secret"
-        yield server
+def small(small):
+    small.password = "reader:secret"
+    return small
 
 
 @pytest.fixture
 def artifact(store):
     return save(store, FILES, "churn:latest")
-
-
-@pytest.fixture
-def other(tmp_path):
-    return OciLayout(tmp_path / "other")
 
 
 def coded(text):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
+from trust._instance import Instance as Services
+from trust._signed_model import rules
 
 from vitrify import stores
 from vitrify.core.errors import (
@@ -31,18 +30,9 @@ jwt = pytest.importorskip("jwt")
 WHO = {"signed_by": "ada@example.org", "issuer": "https://accounts.example.org"}
 
 
-def _helper():
-    """Return the instance's module; test folders are no packages."""
-    spec = importlib.util.spec_from_file_location("trust_instance", Path(__file__).with_name("_instance.py"))
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["trust_instance"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
 def services():
-    services = _helper().Instance()
+    services = Services()
     yield services
     services.close()
 
@@ -68,20 +58,11 @@ def model(tmp_path):
     return folder
 
 
-@pytest.fixture
-def signature(tmp_path):
-    return tmp_path / "model.sig"
-
-
 def token(sub="ada@example.org", *, minutes=10, **changes):
     now = datetime.now(UTC)
     times = {"iat": now - timedelta(hours=1), "exp": now + timedelta(minutes=minutes)}
     claims = {"iss": WHO["issuer"], "sub": sub, "aud": "sigstore", **times, **changes}
     return jwt.encode(claims, "a secret of the provider's, long enough", algorithm="HS256")
-
-
-def rules(report):
-    return [(finding.rule, finding.place) for finding in report.findings]
 
 
 def test_a_directory_is_signed_and_verified_by_identity(model, signature, instance):
@@ -127,7 +108,7 @@ def test_an_identity_vouches_for_these_files_alone(model, signature, instance):
 
 
 def test_another_instance_vouches_for_nothing_here(model, signature, instance, tmp_path):
-    other = _helper().Instance()
+    other = Services()
     try:
         (tmp_path / "other.json").write_text(json.dumps(other.configuration()))
         sign_directory(model, token(), signature, instance=Instance(tmp_path / "other.json"))

@@ -65,7 +65,8 @@ def passphrase(file: str | None, *, confirm: bool = False) -> Callable[[], str]:
             answer: str = click.prompt("Passphrase", hide_input=True, confirmation_prompt=confirm, err=True)
             return answer
         msg = "the key needs a passphrase, and nobody is there to ask"
-        raise AuthenticationError(msg, remedy=f"--passphrase-file FILE, or set {_VARIABLE}")
+        without = "; or make it with --unencrypted" if confirm else ""
+        raise AuthenticationError(msg, remedy=f"--passphrase-file FILE, or set {_VARIABLE}{without}")
 
     return ask
 

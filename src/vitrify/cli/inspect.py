@@ -10,13 +10,15 @@ import click
 from vitrify.cli._options import REFERENCE, common
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from vitrify.artifacts.artifact import Artifact
 
 
 @click.command("inspect")
 @click.argument("reference", type=REFERENCE)
 @click.option("--format", "format_", metavar="NAME", help="Read a file as this; by default as what its content is.")
-@click.option("--all", "whole", is_flag=True, help="Show every row of every table.")
+@click.option("--all", "whole", is_flag=True, help="Show every row of every table, and all tables.")
 @common
 def command(reference: str, format_: str | None, whole: bool, store: str | None, as_json: bool) -> None:
     """Show an artifact's files, signature, environment and evidence, or what a model file says about itself.
@@ -76,6 +78,7 @@ def _locked(artifact: Artifact) -> bool:
 
 def _show(artifact: Artifact, about: dict[str, Any], *, whole: bool) -> None:
     from vitrify.cli._about import show_about
+    from vitrify.cli._plain import plain
     from vitrify.cli._render import show_facts, show_table, size
 
     document = artifact.document
@@ -110,11 +113,26 @@ def _show(artifact: Artifact, about: dict[str, Any], *, whole: bool) -> None:
         needs = sorted(document.environment.distributions.items())
         show_table(("needs", "version"), [("python", document.environment.python), *needs], title="\nEnvironment")
     click.echo("\nContent")
-    show_about({key: value for key, value in about.items() if key != "format"}, whole=whole)
-    evidence = [
-        (item.predicate_type.split(":")[-2], item.predicate.get("verdict", "")) for item in artifact.attestations
-    ]
+    said = {"format", "inputs", "outputs"} if document.signature and not whole else {"format"}
+    show_about({key: value for key, value in about.items() if key not in said}, whole=whole)
+    evidence = [(plain(_kind(item.predicate_type)), plain(_verdict(item.predicate))) for item in artifact.attestations]
     show_table(("attestation", "verdict"), evidence, title="\nEvidence")
+
+
+def _kind(predicate_type: str) -> str:
+    """Return one word for a statement of ours, and the whole type of any other."""
+    from vitrify.core.attestation import OURS
+
+    own = predicate_type.startswith(OURS)
+    return predicate_type.removeprefix(OURS).partition(":")[0] if own else predicate_type
+
+
+def _verdict(predicate: Mapping[str, Any]) -> str:
+    """Return what a statement found, or what its reports found, each verdict once."""
+    reports = predicate.get("reports")
+    found = [predicate, *(reports if isinstance(reports, list) else ())]
+    verdicts = [str(one["verdict"]) for one in found if isinstance(one, dict) and one.get("verdict")]
+    return ", ".join(dict.fromkeys(verdicts))
 
 
 def _values(field: Any, most: int = 6) -> str:

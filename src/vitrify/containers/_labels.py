@@ -7,6 +7,7 @@ None is written as the tuple ``(None,)``.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from vitrify.core.errors import SignatureError
@@ -74,8 +75,7 @@ def names(labels: Iterable[Any], fields: tuple[Field, ...]) -> dict[Any, str]:
 
 def unique(labels: Iterable[Any]) -> None:
     """Refuse labels that are equal, as 1 and True are."""
-    seen: set[Any] = set()
-    twice = {repr(value) for value in labels if value in seen or seen.add(value)}  # type: ignore[func-returns-value]
+    twice = {repr(value) for value, count in Counter(labels).items() if count > 1}
     if twice:
         msg = f"more than one column is called {', '.join(sorted(twice))}; inputs are matched by name"
         raise SignatureError(msg, remedy="give every column its own name")

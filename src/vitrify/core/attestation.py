@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 ATTESTATION_TYPE = "application/vnd.in-toto+json"
+OURS = "urn:vitrify:attestation:"
+"""How the types of our own statements begin."""
 PARITY = "urn:vitrify:attestation:parity:v1"
 PROVENANCE = "urn:vitrify:attestation:provenance:v1"
 """Provenance as Vitrify wrote it before it wrote SLSA's; still read."""

@@ -138,7 +138,7 @@ class LightGBM:
         vars(model).update(restored.attributes)
         model._Booster = booster  # noqa: SLF001 (LightGBM offers no other way in)
         if restored.attributes.get("_classes") is not None:
-            model._le = _label_encoder(restored.attributes["_classes"])  # noqa: SLF001
+            model._le = _label_encoder(restored.attributes["_classes"])  # noqa: SLF001 (as above)
         return model
 
 

@@ -66,7 +66,8 @@ class Place:
             UsageError: It is none of these things.
         """
         if not _IMAGE.fullmatch(self.image):
-            msg = f"the image is {self.image!r:.200}; expected one that has Vitrify in it"
+            named = f"{self.image!r:.200} is no name of an image" if self.image else "no image is named"
+            msg = f"{named}; expected one that has Vitrify in it"
             raise UsageError(msg, remedy="name it: --image registry.example.com/vitrify@sha256:...")
         if not self.source:
             msg = "where the artifact was pushed is not said, and a cluster has no files of this machine"

@@ -112,16 +112,16 @@ def _machine(machine: Any, state: State) -> Iterator[Any]:
     if "_n_support" not in state:
         return
     counts, support, vectors = machine._n_support, machine.support_, machine.support_vectors_  # noqa: SLF001 (what libsvm gets)
-    classifies = machine._impl in {"c_svc", "nu_svc"}  # noqa: SLF001
+    classifies = machine._impl in {"c_svc", "nu_svc"}  # noqa: SLF001 (as above)
     total, pairs = len(support), len(counts) * (len(counts) - 1) // 2
     yield counts.sum() == total if classifies else np.all(counts <= total)  # and then they are not asked for
     yield np.all(counts >= 0)
     coefficients = machine._dual_coef_
     yield coefficients.shape == (len(counts) - 1, total)
-    yield not machine._sparse or coefficients.data.size == coefficients.shape[0] * total  # noqa: SLF001
+    yield not machine._sparse or coefficients.data.size == coefficients.shape[0] * total  # noqa: SLF001 (as above)
     yield machine._intercept_.size == pairs
-    chances = (machine._probA.size, machine._probB.size)  # noqa: SLF001
-    yield chances == (pairs, pairs) or (chances == (0, 0) and not machine._effective_probability)  # noqa: SLF001
+    chances = (machine._probA.size, machine._probB.size)  # noqa: SLF001 (as above)
+    yield chances == (pairs, pairs) or (chances == (0, 0) and not machine._effective_probability)  # noqa: SLF001 (as above)
     if isinstance(machine.kernel, str) and machine.kernel != "precomputed":
         yield vectors.shape[0] == total and vectors.shape[1] == _width(state)
     else:

@@ -68,14 +68,14 @@ def spans(view: memoryview, start: int, end: int, where: str) -> Iterator[tuple[
     while at < end:
         begin = at
         tag = view[at]
-        if tag < 128:  # noqa: PLR2004
+        if tag < 128:  # noqa: PLR2004 (one byte)
             at += 1
         else:
             tag, at = varint(view, at, end, where)
         number, kind = tag >> 3, tag & 7
         body = at
         if kind == BYTES:
-            if at < end and view[at] < 128:  # noqa: PLR2004
+            if at < end and view[at] < 128:  # noqa: PLR2004 (one byte)
                 body = at + 1
                 at = body + view[at]
             else:
@@ -149,7 +149,7 @@ def stub(data: bytes) -> tuple[int, int] | None:
 def _append(kept: bytearray, number: int, data: bytes | bytearray) -> None:
     for value in (number << 3 | BYTES, len(data)):
         rest = value
-        while rest > 127:  # noqa: PLR2004
+        while rest > 127:  # noqa: PLR2004 (one byte)
             kept.append(rest & 127 | 128)
             rest >>= 7
         kept.append(rest)

@@ -259,4 +259,4 @@ def _measure_field(field: Any, where: str) -> tuple[int, bool]:
     names = name if type(name) is tuple and len(name) == 2 else (name,)  # noqa: PLR2004 (title and name)
     if not all(type(one) is str for one in names):
         refuse(where, f"no name of a field: {name!r:.60}")
-    return _measure(field[1] if len(field) == 2 else (field[1], field[2]), where)  # noqa: PLR2004
+    return _measure(field[1] if len(field) == 2 else (field[1], field[2]), where)  # noqa: PLR2004 (no shape)

@@ -1,4 +1,4 @@
-"""Which sizes of a model's outputs may change, found by calling it: for models whose files do not say."""
+"""Which sizes of a model's outputs may change: as its file says, or found by calling it where the file does not."""
 
 from __future__ import annotations
 
@@ -6,12 +6,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vitrify import containers
 from vitrify.core.errors import ModelError, UnsupportedModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from vitrify.core.protocols import Arrays, Example
+    from vitrify.core.signature import Field
+
+
+def output_fields(outputs: Arrays, known: Mapping[str, Sequence[int | str]]) -> tuple[Field, ...]:
+    """Return the fields of outputs, with the shapes that are known of them; one of another rank is not believed."""
+    return tuple(
+        field.replace(shape=tuple(shape)) if len(shape := known.get(field.name, ())) == len(field.shape) else field
+        for field in containers.output_fields(outputs, None)
+    )
 
 
 def shapes(run: Callable[[Arrays], Arrays], example: Example) -> dict[str, list[int | str]]:

@@ -25,8 +25,8 @@ import numpy as np
 
 from vitrify import containers
 from vitrify.core.catalog import catalog
-from vitrify.core.errors import ModelError, UsageError
-from vitrify.runtimes.session import BaseSession
+from vitrify.core.errors import ModelError
+from vitrify.runtimes.session import BaseSession, signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,13 +55,11 @@ class CallableRuntime:
         Raises:
             ModelError: It is a class, and cannot be made without arguments.
         """
-        if document.signature is None:
-            msg = "a callable cannot be called without a signature"
-            raise UsageError(msg, remedy="save it with an example: save(function, name, example=X[:100])")
-        style = document.entry.get(STYLE) or _style(model, document.signature)
+        signature = signature_of(document, "a callable")
+        style = document.entry.get(STYLE) or _style(model, signature)
         target = _target(model)
         kind = StreamingSession if _is_generator(target) else CallableSession
-        return kind(target, document.signature, style)
+        return kind(target, signature, style)
 
     def entry(self, model: Any, example: Example) -> dict[str, Any]:
         """Return how it is called."""
@@ -129,10 +127,9 @@ def _target(model: Any) -> Callable[..., Any]:
         except Exception as error:
             msg = f"{model.__qualname__}() raised {type(error).__name__}: {error}"
             raise ModelError(msg, remedy="give its constructor defaults, or save a function instead") from error
-    if callable(model):
-        return model  # type: ignore[no-any-return]
-    if hasattr(model, "predict"):
-        return model.predict  # type: ignore[no-any-return]
+    target: Callable[..., Any] | None = model if callable(model) else getattr(model, "predict", None)
+    if target is not None:
+        return target
     msg = f"a {type(model).__qualname__} has neither __call__ nor predict"
     raise ModelError(msg, remedy="save something that takes data and gives predictions")
 

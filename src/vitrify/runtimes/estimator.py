@@ -20,8 +20,8 @@ import numpy as np
 
 from vitrify import containers
 from vitrify.core.catalog import catalog
-from vitrify.core.errors import ModelError, UsageError
-from vitrify.runtimes.session import BaseSession
+from vitrify.core.errors import ModelError
+from vitrify.runtimes.session import BaseSession, signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -46,10 +46,8 @@ class Estimator:
 
     def wrap(self, model: Any, document: Document) -> EstimatorSession:
         """Return a session over a live model."""
-        if document.signature is None:
-            msg = "an estimator cannot be called without a signature"
-            raise UsageError(msg, remedy="save it with an example: save(model, name, example=X[:100])")
-        return EstimatorSession(model, document.signature, document.entry.get(METHODS) or methods(model))
+        signature = signature_of(document, "an estimator")
+        return EstimatorSession(model, signature, document.entry.get(METHODS) or methods(model))
 
     def entry(self, model: Any, example: Example) -> dict[str, Any]:  # noqa: ARG002 (the protocol's)
         """Return which methods give which outputs.

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vitrify import containers
-from vitrify.core.errors import MalformedError, UnsupportedModelError, UsageError
+from vitrify.core.errors import MalformedError, UnsupportedModelError
 from vitrify.core.signature import BATCH, Field, Signature
 from vitrify.formats._stablehlo.looks import read
 from vitrify.formats.stablehlo import StableHlo
 from vitrify.runtimes._ports import Port, Ports
-from vitrify.runtimes.session import BaseSession
+from vitrify.runtimes._sizes import output_fields
+from vitrify.runtimes.session import BaseSession, signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -51,10 +51,7 @@ class Iree:
 
     def wrap(self, model: StableHloModule, document: Document) -> Session:
         """Return a session over a module."""
-        if document.signature is None:
-            msg = "a module without a signature cannot be called with named arrays"
-            raise UsageError(msg, remedy="save it with an example")
-        return _IreeSession(model, document.signature, document.entry)
+        return _IreeSession(model, signature_of(document, "a module"), document.entry)
 
     def signature(self, model: StableHloModule) -> Signature:
         """Return what the main function takes and gives; a first size that may change is the batch."""
@@ -67,11 +64,7 @@ class Iree:
 
     def describe_outputs(self, model: Any, outputs: Arrays, entry: Mapping[str, Any]) -> tuple[Field, ...]:  # noqa: ARG002 (the protocol's)
         """Return the output fields; which sizes may change is what the module says."""
-        declared = {port.name: _field(port).shape for port in ports(model)[1]}
-        return tuple(
-            field.replace(shape=declared.get(field.name, field.shape))
-            for field in containers.output_fields(outputs, None)
-        )
+        return output_fields(outputs, {port.name: _field(port).shape for port in ports(model)[1]})
 
 
 def ports(model: StableHloModule) -> tuple[list[Port], list[Port]]:

@@ -12,14 +12,14 @@ import jax
 import numpy as np
 from jax import export
 
-from vitrify import containers
 from vitrify.core.errors import UnsupportedModelError, UsageError
 from vitrify.core.signature import BATCH, Field, Signature
 from vitrify.formats._jax import ports, trace
 from vitrify.formats._jax.call import arguments, output_names, plain
 from vitrify.formats.jax_export import JaxExport
 from vitrify.runtimes._ports import Port, Ports
-from vitrify.runtimes.session import BaseSession
+from vitrify.runtimes._sizes import output_fields
+from vitrify.runtimes.session import BaseSession, signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -37,12 +37,10 @@ class Jax:
 
     def wrap(self, model: Any, document: Document) -> Session:
         """Return a session over an exported function, or over a live one, which is compiled as it is."""
-        if document.signature is None:
-            msg = "a function without a signature cannot be called with named arrays"
-            raise UsageError(msg, remedy="save it with an example")
+        signature = signature_of(document, "a function")
         if isinstance(model, export.Exported):
-            return _ExportedSession(model, document.signature, document.entry)
-        return _LiveSession(model, document.signature)
+            return _ExportedSession(model, signature, document.entry)
+        return _LiveSession(model, signature)
 
     def signature(self, model: Any) -> Signature:
         """Return what an exported function takes and gives; a first dimension that may change is the batch.
@@ -69,11 +67,7 @@ class Jax:
 
     def describe_outputs(self, model: Any, outputs: Arrays, entry: Mapping[str, Any]) -> tuple[Field, ...]:  # noqa: ARG002 (the protocol's)
         """Return the output fields; which dimensions may change is what the exported function says."""
-        known = entry.get("shapes", {})
-        return tuple(
-            field.replace(shape=tuple(known.get(field.name, field.shape)))
-            for field in containers.output_fields(outputs, None)
-        )
+        return output_fields(outputs, entry.get("shapes", {}))
 
 
 class _ExportedSession(BaseSession):

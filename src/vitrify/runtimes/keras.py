@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vitrify import containers
-from vitrify.core.errors import UnsupportedModelError, UsageError
+from vitrify.core.errors import UnsupportedModelError
 from vitrify.core.signature import BATCH, Field, Signature
 from vitrify.formats.keras import Keras, require_backend
-from vitrify.runtimes.session import BaseSession
+from vitrify.runtimes.session import BaseSession, signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,10 +34,7 @@ class KerasRuntime:
 
     def wrap(self, model: Any, document: Document) -> Session:
         """Return a session over a live model."""
-        if document.signature is None:
-            msg = "a Keras model without a signature cannot be called with named arrays"
-            raise UsageError(msg, remedy="save it with an example")
-        return _KerasSession(model, document.signature)
+        return _KerasSession(model, signature_of(document, "a Keras model"))
 
     def signature(self, model: Any) -> Signature:
         """Return what a model declares; a first dimension that may change is the batch.

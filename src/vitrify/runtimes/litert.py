@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
-from vitrify import containers
-from vitrify.core.errors import UnsupportedModelError, UsageError
+from vitrify.core.errors import UnsupportedModelError
 from vitrify.core.signature import BATCH, Field, Signature
 from vitrify.formats.tflite import TFLite
 from vitrify.runtimes._ports import Port, Ports
-from vitrify.runtimes.session import BaseSession
+from vitrify.runtimes._sizes import output_fields
+from vitrify.runtimes.session import BaseSession, signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -39,10 +39,7 @@ class LiteRt:
 
     def wrap(self, model: Any, document: Document) -> Session:
         """Return a session over a model in memory."""
-        if document.signature is None:
-            msg = "a TFLite model without a signature cannot be called with named arrays"
-            raise UsageError(msg, remedy="save it with an example")
-        return _LiteRtSession(_Engine(model.content), document.signature, document.entry)
+        return _LiteRtSession(_Engine(model.content), signature_of(document, "a TFLite model"), document.entry)
 
     def signature(self, model: Any) -> Signature:
         """Return what the model declares; a first dimension that may change is the batch."""
@@ -70,13 +67,8 @@ class LiteRt:
 
     def describe_outputs(self, model: Any, outputs: Arrays, entry: Mapping[str, Any]) -> tuple[Field, ...]:  # noqa: ARG002 (the protocol's)
         """Return the output fields; which dimensions may change is what the model says."""
-        declared = {port.name: port.shape or () for port in _Engine(model.content).outputs}
-        return tuple(
-            field.replace(shape=_sizes(field.name, declared[field.name]))
-            if len(declared.get(field.name, ())) == len(field.shape)
-            else field
-            for field in containers.output_fields(outputs, None)
-        )
+        declared = _Engine(model.content).outputs
+        return output_fields(outputs, {port.name: _sizes(port.name, port.shape or ()) for port in declared})
 
 
 def ports_of(content: bytes) -> tuple[dict[str, str], dict[str, str]]:

@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnxruntime as ort
 
-from vitrify.core.errors import UnsupportedModelError, UsageError
+from vitrify.core.errors import LimitExceededError, MalformedError, UnsupportedModelError
 from vitrify.core.signature import Signature
 from vitrify.formats import _onnx_external
+from vitrify.formats._onnx.model import Model, Operator
+from vitrify.formats._onnx.operators import known
 from vitrify.formats._ort.model import parse as parse_ort
 from vitrify.formats.onnx import parse, self_contained, serialise
 from vitrify.formats.ort import Ort, OrtModel
 from vitrify.runtimes._onnx_values import Value, declared, require_arrays
 from vitrify.runtimes._ports import Ports
-from vitrify.runtimes.session import BaseSession
+from vitrify.runtimes.session import BaseSession, signature_of
 from vitrify.runtimes.threads import wanted
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 _DATA = "data"
 _ONLY_ERRORS = 4
+_UNKNOWN = "is not a registered function/op"
 
 
 class OnnxRuntime:
@@ -167,8 +170,28 @@ def _engine(content: bytes, data: Mapping[str, Any] | None = None) -> ort.Infere
     try:
         return ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        msg = f"ONNX Runtime {ort.__version__} cannot run this graph: {error}"
+        msg = f"ONNX Runtime {ort.__version__} cannot run this graph: {str(error).strip()}{_foreign(content, error)}"
         raise UnsupportedModelError(msg, remedy=_remedy(str(error))) from error
+
+
+def _foreign(content: bytes, error: Exception) -> str:
+    """Name all operators of other libraries: ONNX Runtime stops at the first that it does not know."""
+    if _UNKNOWN not in str(error):
+        return ""
+    try:
+        model = Model(memoryview(content), "the graph")
+        own = {(one.domain, one.name) for one in model.functions()}
+        nodes = [one for one in model.walk() if isinstance(one, Operator)]
+    except (MalformedError, LimitExceededError):  # an ORT file, or worse: what ONNX Runtime says has to do
+        return ""
+    names = sorted(
+        {
+            one.type
+            for one in nodes
+            if not known(one.domain, one.node.op_type) and (one.node.domain, one.node.op_type) not in own
+        }
+    )
+    return f" (operators of other libraries in it: {', '.join(names)})" if names else ""
 
 
 def _remedy(reason: str) -> str:
@@ -178,7 +201,4 @@ def _remedy(reason: str) -> str:
 
 
 def _session(engine: ort.InferenceSession, document: Document) -> OnnxSession:
-    if document.signature is None:
-        msg = "an ONNX model without a signature cannot be called with named arrays"
-        raise UsageError(msg, remedy="save it with an example")
-    return OnnxSession(engine, document.signature, document.entry)
+    return OnnxSession(engine, signature_of(document, "an ONNX model"), document.entry)

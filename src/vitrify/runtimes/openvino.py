@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vitrify import containers
-from vitrify.core.errors import SignatureError, UnsupportedModelError, UsageError
+from vitrify.core.errors import SignatureError, UnsupportedModelError
 from vitrify.core.report import Finding
 from vitrify.core.signature import BATCH, Field, Signature
 from vitrify.formats._openvino.live import port_name
 from vitrify.formats._openvino.silent import openvino
 from vitrify.formats.openvino import OpenVino as Format
 from vitrify.runtimes._ports import Port, Ports
-from vitrify.runtimes.session import BaseSession
+from vitrify.runtimes._sizes import output_fields
+from vitrify.runtimes.session import BaseSession, signature_of
 from vitrify.runtimes.threads import wanted
 
 if TYPE_CHECKING:
@@ -51,10 +51,7 @@ class OpenVino:
 
     def wrap(self, model: Any, document: Document) -> Session:
         """Return a session over a model in memory."""
-        if document.signature is None:
-            msg = "an OpenVINO model without a signature cannot be called with named arrays"
-            raise UsageError(msg, remedy="save it with an example")
-        return OpenVinoSession(model, document.signature, document.entry)
+        return OpenVinoSession(model, signature_of(document, "an OpenVINO model"), document.entry)
 
     def signature(self, model: Any) -> Signature:
         """Return the inputs and outputs that the model declares; a first dimension that may change is the batch.
@@ -72,13 +69,7 @@ class OpenVino:
 
     def describe_outputs(self, model: Any, outputs: Arrays, entry: Mapping[str, Any]) -> tuple[Field, ...]:  # noqa: ARG002 (the protocol's)
         """Return the output fields; which dimensions may change is what the model says."""
-        declared = {port.name: _field(port).shape for port in map(_port, model.outputs)}
-        return tuple(
-            field.replace(
-                shape=sizes if len(sizes := declared.get(field.name, ())) == len(field.shape) else field.shape
-            )
-            for field in containers.output_fields(outputs, None)
-        )
+        return output_fields(outputs, {port.name: _field(port).shape for port in map(_port, model.outputs)})
 
 
 class OpenVinoSession(BaseSession):

@@ -16,13 +16,13 @@ import numpy as np
 
 from vitrify import containers
 from vitrify.core.catalog import catalog
-from vitrify.core.errors import ModelError, UnsupportedModelError, UsageError
+from vitrify.core.errors import ModelError, UnsupportedModelError
 from vitrify.core.report import Finding
 from vitrify.core.signature import BATCH, Field, Signature
 from vitrify.runtimes._pfa.engine import Engine
 from vitrify.runtimes._pfa.types import NULL, Type
 from vitrify.runtimes._ports import Port, Ports
-from vitrify.runtimes.session import BaseSession
+from vitrify.runtimes.session import BaseSession, signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,12 +83,10 @@ class PfaRuntime:
 
     def wrap(self, model: PfaDocument, document: Document) -> PfaSession:
         """Return a session over a document in memory."""
-        if document.signature is None:
-            msg = "a PFA document without a signature cannot be called with named arrays"
-            raise UsageError(msg, remedy="save it with an example")
+        signature = signature_of(document, "a PFA document")
         engine = Engine(model.content)
         made = RememberingSession if engine.stateful else PfaSession
-        return made(engine, document.signature, document.entry)
+        return made(engine, signature, document.entry)
 
     def signature(self, model: PfaDocument) -> Signature:
         """Return the fields of the document's input and output."""

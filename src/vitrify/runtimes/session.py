@@ -6,12 +6,13 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, final
 
 from vitrify import containers
-from vitrify.core.errors import ModelError, VitrifyError
+from vitrify.core.errors import ModelError, UsageError, VitrifyError
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from vitrify.core.document import Document
     from vitrify.core.protocols import Arrays
     from vitrify.core.signature import Signature
 
@@ -83,6 +84,18 @@ class BaseSession(ABC):
             missing = [field.name for field in fields if field.name not in outputs]
             msg = f"the model gave no output {missing} (it gave: {list(outputs)})"
             raise ModelError(msg) from None
+
+
+def signature_of(document: Document, what: str) -> Signature:
+    """Return the signature by whose names a model is called.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if document.signature is None:
+        msg = f"{what} without a signature cannot be called with named arrays"
+        raise UsageError(msg, remedy="save it with an example: save(model, name, example=X[:100])")
+    return document.signature
 
 
 def _remedy(error: Exception) -> str:

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vitrify import containers
-from vitrify.core.errors import UsageError
 from vitrify.formats._statsmodels.capture import capture
 from vitrify.formats.statsmodels import Statsmodels as Format
-from vitrify.runtimes.session import BaseSession
+from vitrify.runtimes.session import BaseSession, signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,10 +35,7 @@ class Statsmodels:
 
     def wrap(self, model: Any, document: Document) -> Session:
         """Return a session over fitted results."""
-        if document.signature is None:
-            msg = "fitted results cannot be called without a signature"
-            raise UsageError(msg, remedy="save them with an example: save(results, name, example=X[:100])")
-        return _StatsmodelsSession(model, document.signature)
+        return _StatsmodelsSession(model, signature_of(document, "a fitted result"))
 
     def entry(self, model: Any, example: Example) -> dict[str, Any]:  # noqa: ARG002 (the protocol's)
         """Return nothing: the signature says how the model is called."""

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from vitrify import containers
-from vitrify.core.errors import UsageError
 from vitrify.core.signature import Signature
 from vitrify.formats._tensorflow.serving import declared, field_of, serving
 from vitrify.formats.saved_model import SavedModel
 from vitrify.runtimes._ports import Port, Ports
-from vitrify.runtimes.session import BaseSession
+from vitrify.runtimes._sizes import output_fields
+from vitrify.runtimes.session import BaseSession, signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 
 
 _OFF = "disable_meta_optimizer"
+_WHAT = "a TensorFlow model"
 
 
 class TensorFlow:
@@ -42,11 +42,11 @@ class TensorFlow:
     def open(self, files: Files, document: Document, allow: Allow) -> Session:
         """Load a saved model; its default signature predicts."""
         model = SavedModel().read(files, document.entry, allow)
-        return _TensorFlowSession(model, declared(model), _signature(document), document.entry)
+        return _TensorFlowSession(model, declared(model), signature_of(document, _WHAT), document.entry)
 
     def wrap(self, model: Any, document: Document) -> Session:
         """Return a session over a live model, traced for the signature as it is when it is saved."""
-        signature = _signature(document)
+        signature = signature_of(document, _WHAT)
         served = serving(model, signature)
         return _TensorFlowSession(model, served.function, signature, served.entry())
 
@@ -69,13 +69,7 @@ class TensorFlow:
 
     def describe_outputs(self, model: Any, outputs: Arrays, entry: Mapping[str, Any]) -> tuple[Field, ...]:  # noqa: ARG002 (the protocol's)
         """Return the output fields; which dimensions may change is what the function says."""
-        known = entry.get("shapes", {})
-        return tuple(
-            field.replace(shape=tuple(known[field.name]))
-            if len(known.get(field.name, ())) == len(field.shape)
-            else field
-            for field in containers.output_fields(outputs, None)
-        )
+        return output_fields(outputs, entry.get("shapes", {}))
 
 
 class _TensorFlowSession(BaseSession):
@@ -109,13 +103,6 @@ def _as_written() -> Iterator[None]:
         yield
     finally:
         tf.config.optimizer.set_experimental_options({**before, _OFF: False})
-
-
-def _signature(document: Document) -> Signature:
-    if document.signature is None:
-        msg = "a TensorFlow model without a signature cannot be called with named arrays"
-        raise UsageError(msg, remedy="save it with an example")
-    return document.signature
 
 
 def _port(name: str, spec: tf.TensorSpec) -> Port:

@@ -17,8 +17,9 @@ from vitrify.formats._torch.call import arguments, evaluated, outputs_by_name
 from vitrify.formats._torch.caller import Caller
 from vitrify.formats.torch_export import TorchExport
 from vitrify.runtimes._ports import Port, Ports
+from vitrify.runtimes._sizes import output_fields
 from vitrify.runtimes._torch_arrays import array, tensor
-from vitrify.runtimes.session import BaseSession
+from vitrify.runtimes.session import BaseSession, signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,12 +37,10 @@ class TorchRuntime:
 
     def wrap(self, model: Any, document: Document) -> Session:
         """Return a session over a module; each call runs it in eval mode and leaves its own mode as it was."""
-        if document.signature is None:
-            msg = "a module without a signature cannot be called with named arrays"
-            raise UsageError(msg, remedy="save it with an example")
+        signature = signature_of(document, "a module")
         if isinstance(document.entry.get("inputs"), dict):
-            return _ProgramSession(model, document.signature, document.entry)
-        return _TorchSession(model, document.signature)
+            return _ProgramSession(model, signature, document.entry)
+        return _TorchSession(model, signature)
 
     def signature(self, model: Any) -> Signature:
         """Return what an exported program says that it takes and gives.
@@ -66,11 +65,7 @@ class TorchRuntime:
 
     def describe_outputs(self, model: Any, outputs: Arrays, entry: Mapping[str, Any]) -> tuple[Field, ...]:  # noqa: ARG002 (the protocol's)
         """Return the output fields; which dimensions may change is what the exported program says."""
-        known = entry.get("shapes", {})
-        return tuple(
-            field.replace(shape=tuple(known.get(field.name, field.shape)))
-            for field in containers.output_fields(outputs, None)
-        )
+        return output_fields(outputs, entry.get("shapes", {}))
 
 
 class _TorchSession(BaseSession):

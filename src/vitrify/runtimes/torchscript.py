@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from vitrify import containers
 from vitrify.core.document import SCHEMA, Document
-from vitrify.core.errors import UsageError
 from vitrify.formats._torch.call import evaluated, outputs_by_name
 from vitrify.formats.torchscript import TorchScript
 from vitrify.runtimes._ports import Port, Ports
-from vitrify.runtimes._sizes import shapes
+from vitrify.runtimes._sizes import output_fields, shapes
 from vitrify.runtimes._torch_arrays import array, called, tensor
-from vitrify.runtimes.session import BaseSession
+from vitrify.runtimes.session import BaseSession, signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,11 +38,11 @@ class TorchScriptRuntime:
 
     def open(self, files: Files, document: Document, allow: Allow) -> Session:
         """Open a module."""
-        return _session(TorchScript().read(files, document.entry, allow), document)
+        return TorchScriptSession(TorchScript().read(files, document.entry, allow), document)
 
     def wrap(self, model: Any, document: Document) -> Session:
         """Return a session over a live module; one that remembers is copied first."""
-        return _session(copy.deepcopy(model) if remembers(model) else model, document)
+        return TorchScriptSession(copy.deepcopy(model) if remembers(model) else model, document)
 
     def entry(self, model: Any, example: Example) -> dict[str, Any]:
         """Return the shapes of the outputs, found by calling the module with every changeable size doubled.
@@ -57,11 +55,7 @@ class TorchScriptRuntime:
 
     def describe_outputs(self, model: Any, outputs: Arrays, entry: Mapping[str, Any]) -> tuple[Field, ...]:  # noqa: ARG002 (the protocol's)
         """Return the output fields; which dimensions may change was found out by calling the module."""
-        known = entry.get("call_shapes", {})
-        return tuple(
-            field.replace(shape=tuple(known.get(field.name, field.shape)))
-            for field in containers.output_fields(outputs, None)
-        )
+        return output_fields(outputs, entry.get("call_shapes", {}))
 
 
 class TorchScriptSession(BaseSession):
@@ -69,8 +63,7 @@ class TorchScriptSession(BaseSession):
 
     def __init__(self, model: torch.jit.ScriptModule, document: Document) -> None:
         """Find out how the module is called."""
-        assert document.signature is not None
-        super().__init__(document.signature)
+        super().__init__(signature_of(document, "a module"))
         self._start = copy.deepcopy(model) if remembers(model) else None
         self._model = model
         self._kinds = {argument.name: str(argument.type) for argument in model.forward.schema.arguments[1:]}
@@ -122,13 +115,6 @@ def _is_written(value: Any) -> bool:
     return any(
         user.kind().endswith("_") and next(iter(user.inputs())).debugName() == value.debugName() for user in users
     )
-
-
-def _session(model: torch.jit.ScriptModule, document: Document) -> TorchScriptSession:
-    if document.signature is None:
-        msg = "a module without a signature cannot be called with named arrays"
-        raise UsageError(msg, remedy="save it with an example")
-    return TorchScriptSession(model, document)
 
 
 def script_ports(document: Document) -> Ports | None:

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from vitrify import containers
 from vitrify.core.errors import UsageError
 from vitrify.formats._torch.call import evaluated, outputs_by_name
 from vitrify.formats.hugging_face import HuggingFace
-from vitrify.runtimes._sizes import shapes
+from vitrify.runtimes._sizes import output_fields, shapes
 from vitrify.runtimes._torch_arrays import array, tensor
-from vitrify.runtimes.session import BaseSession
+from vitrify.runtimes.session import BaseSession, signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,10 +36,7 @@ class TransformersRuntime:
 
     def wrap(self, model: Any, document: Document) -> Session:
         """Return a session over a model, or over a tuple of a model and its tokenizer."""
-        if document.signature is None:
-            msg = "a model without a signature cannot be called with named arrays"
-            raise UsageError(msg, remedy="save it with an example")
-        return _TransformersSession(model, document.signature)
+        return _TransformersSession(model, signature_of(document, "a model"))
 
     def entry(self, model: Any, example: Example) -> dict[str, Any]:
         """Return the shapes of the outputs, found by calling the model with every changeable size doubled.
@@ -63,11 +59,7 @@ class TransformersRuntime:
 
     def describe_outputs(self, model: Any, outputs: Arrays, entry: Mapping[str, Any]) -> tuple[Field, ...]:  # noqa: ARG002 (the protocol's)
         """Return the output fields; which dimensions may change was found out by calling the model."""
-        known = entry.get("call_shapes", {})
-        return tuple(
-            field.replace(shape=tuple(known.get(field.name, field.shape)))
-            for field in containers.output_fields(outputs, None)
-        )
+        return output_fields(outputs, entry.get("call_shapes", {}))
 
 
 class _TransformersSession(BaseSession):

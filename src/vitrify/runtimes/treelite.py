@@ -26,9 +26,9 @@ import numpy as np
 
 from vitrify import containers
 from vitrify.core.catalog import catalog
-from vitrify.core.errors import MalformedError, UsageError
+from vitrify.core.errors import MalformedError
 from vitrify.core.signature import BATCH, Field, Signature
-from vitrify.runtimes.session import BaseSession
+from vitrify.runtimes.session import BaseSession, signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,10 +52,7 @@ class Treelite:
 
     def wrap(self, model: Any, document: Document) -> TreeliteSession:
         """Return a session over a live model."""
-        if document.signature is None:
-            msg = "a Treelite model without a signature cannot be called with named arrays"
-            raise UsageError(msg, remedy="save it with an example: save(model, name, example=X[:100])")
-        return TreeliteSession(model, document.signature, document.entry)
+        return TreeliteSession(model, signature_of(document, "a Treelite model"), document.entry)
 
     def signature(self, model: Any) -> Signature:
         """Return one matrix of the model's type, and what it answers."""

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from vitrify import containers
 from vitrify.core.catalog import catalog
-from vitrify.core.errors import UsageError
-from vitrify.runtimes.session import BaseSession
+from vitrify.runtimes.session import BaseSession, signature_of
 from vitrify.runtimes.threads import wanted
 
 if TYPE_CHECKING:
@@ -37,11 +36,9 @@ class XGBoostRuntime:
 
     def wrap(self, model: Any, document: Document) -> XGBoostSession:
         """Return a session over a live booster or estimator."""
-        if document.signature is None:
-            msg = "a booster cannot be called without a signature"
-            raise UsageError(msg, remedy="save it with an example: save(model, name, example=X[:100])")
+        signature = signature_of(document, "a booster")
         iterations = document.entry.get(ITERATIONS, _iterations(model))
-        return XGBoostSession(model, document.signature, iterations)
+        return XGBoostSession(model, signature, iterations)
 
     def entry(self, model: Any, example: Example) -> dict[str, Any]:
         """Return how many iterations predict."""

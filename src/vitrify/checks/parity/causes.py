@@ -111,4 +111,4 @@ def _order(a: NDArray[np.float64], b: NDArray[np.float64], allowed: NDArray[np.f
 
 
 def _shown(values: NDArray[np.float64]) -> str:
-    return ", ".join(f"{value:.6g}" for value in values[:3]) + (", ..." if len(values) > 3 else "")  # noqa: PLR2004
+    return ", ".join(f"{value:.6g}" for value in values[:3]) + (", ..." if values[3:].size else "")

@@ -157,7 +157,7 @@ def _panel(name: str, figures: dict[str, Any]) -> str:
         )
         parts.append(_text(x + step / 2, base + 16, bar.label, size=11, anchor="middle", color=_SOFT))
         if bar.rows:
-            shown = f"{bar.rows:,}" if step > 44 or bar.rows < 1000 else f"{bar.rows / 1000:.0f}k"  # noqa: PLR2004
+            shown = f"{bar.rows:,}" if step > 44 or bar.rows < 1000 else f"{bar.rows / 1000:.0f}k"  # noqa: PLR2004 (what fits in)
             parts.append(_text(x + step / 2, base - height - 4, shown, size=11, anchor="middle"))
     axis = f"error of a row ({figures['histogram']['axis']}); counts on a logarithmic scale"
     parts.append(f'<line x1="{_LEFT}" x2="{_WIDTH - _LEFT}" y1="{base}" y2="{base}" stroke="{_SOFT}"/>')

@@ -100,7 +100,7 @@ def compare(
                 Finding(place=f"step {step} of {STEPS}", message=f"one of the two refuses it: {error.message}")
             )
             break
-        memories = tuple({name: answer[output] for name, output in state.items()} for answer in (got, expected))  # type: ignore[assignment]
+        memories = _memory(state, got), _memory(state, expected)
         for name, array in expected.items():
             problem, error_ = _difference(got.get(name), array, bounds.get(name), step)
             largest[name] = max(largest.get(name, 0.0), error_)
@@ -109,6 +109,10 @@ def compare(
         if found:
             break
     return found, {"calls": STEPS, "state": dict(state), "absolute": rows.plain(largest)}
+
+
+def _memory(state: Mapping[str, str], answer: Arrays) -> Arrays:
+    return {name: answer[output] for name, output in state.items()}
 
 
 def _calls(samples: Arrays, *, rowwise: bool) -> Iterator[Arrays]:

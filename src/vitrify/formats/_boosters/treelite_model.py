@@ -136,7 +136,7 @@ class _Reader:
         classes = self._array("<i4")
         expect(0 < targets == len(classes) and bool(np.all(classes > 0)), self._where, "classes of each target")
         shape = self._array("<i4")
-        expect(len(shape) == 2 and bool(np.all(shape > 0)), self._where, "a leaf of two dimensions")  # noqa: PLR2004
+        expect(len(shape) == 2 and bool(np.all(shape > 0)), self._where, "a leaf of two dimensions")  # noqa: PLR2004 (two)
         of_tree = list(zip(self._array("<i4").tolist(), self._array("<i4").tolist(), strict=True))
         expect(len(of_tree) == trees, self._where, "a target and a class of each tree")
         postprocessor = self._text()

@@ -82,21 +82,22 @@ def callable_of(model: Any) -> Callable[..., Any]:
     Raises:
         UnsupportedModelError: It cannot be called, or is a linen module without its variables.
     """
+    found = model
     if "flax.nnx" in sys.modules and isinstance(model, (nnx := sys.modules["flax.nnx"]).Module):
-        copy = nnx.merge(*nnx.split(model))
-        copy.eval()
-        return copy  # type: ignore[no-any-return]
-    if "flax.linen" in sys.modules and isinstance(model, sys.modules["flax.linen"].Module):
+        found = nnx.merge(*nnx.split(model))
+        found.eval()
+    elif "flax.linen" in sys.modules and isinstance(model, sys.modules["flax.linen"].Module):
         if model.scope is None:
             msg = f"{type(model).__name__} is a linen module without variables"
             raise UnsupportedModelError(msg, remedy="bind them: save(module.bind(variables), ...)")
-        return functools.partial(type(model).__call__, model)
-    if "equinox" in sys.modules and isinstance(model, (equinox := sys.modules["equinox"]).Module):
-        return equinox.nn.inference_mode(model)  # type: ignore[no-any-return]
-    if not callable(model):
+        found = functools.partial(type(model).__call__, model)
+    elif "equinox" in sys.modules and isinstance(model, (equinox := sys.modules["equinox"]).Module):
+        found = equinox.nn.inference_mode(model)
+    if not callable(found):
         msg = f"a {type(model).__qualname__} cannot be called"
         raise UnsupportedModelError(msg, remedy="save a function of JAX, or a module of Flax or Equinox")
-    return model  # type: ignore[no-any-return]
+    called: Callable[..., Any] = found
+    return called
 
 
 def trains(model: Any) -> bool:

@@ -163,7 +163,7 @@ def _tensor(name: str, entry: Any) -> Tensor:
     if not isinstance(dtype, str) or (dtype not in DTYPES and dtype not in PACKED):
         msg = f"{name!r}: unknown element type {dtype!r}"
         raise ValueError(msg)
-    if not _sizes(shape) or not _sizes(offsets) or len(offsets) != 2 or len(shape) > _MAX_RANK:  # noqa: PLR2004
+    if not _sizes(shape) or not _sizes(offsets) or len(offsets) != 2 or len(shape) > _MAX_RANK:  # noqa: PLR2004 (start, end)
         msg = f"{name!r}: a shape or offsets that are not lists of sizes"
         raise ValueError(msg)
     if nbytes(dtype, tuple(max(size, 1) for size in shape)) > _MAX_BYTES:

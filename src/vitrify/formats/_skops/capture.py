@@ -34,7 +34,7 @@ _KEYS = (str, int, float, np.str_, np.integer, np.floating)
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, np.ufunc, type(np.mean), type(functools.cache(len)))
 _OPERATORS = (operator.attrgetter, operator.itemgetter, operator.methodcaller)
 _DRAWS = tuple(f"scipy.stats._distn_infrastructure.rv_{kind}_frozen" for kind in ("continuous", "discrete"))
-_NEW: Any = copyreg.__newobj__  # type: ignore[attr-defined]
+_NEW: Any = copyreg.__newobj__  # type: ignore[attr-defined]  # pickle's own, which the stubs leave out
 _MODULE = "move it to the top level of a module that can be imported, or save with format='pickle'"
 
 

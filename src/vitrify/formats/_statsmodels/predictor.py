@@ -98,14 +98,16 @@ class Predictor:
         if self.model == "Probit":
             from scipy import stats
 
-            return stats.norm._cdf  # type: ignore[no-any-return]  # noqa: SLF001 (what statsmodels calls)
+            called: Callable[[Any], Any] = stats.norm._cdf  # noqa: SLF001 (what statsmodels calls)
+            return called
         if self.link == "Power":
             found = links.Power(power=self.number)
         elif self.link == "NegativeBinomial":
             found = links.NegativeBinomial(alpha=self.number)
         else:
             found = getattr(links, self.link)()
-        return found.inverse  # type: ignore[no-any-return]
+        inverse: Callable[[Any], Any] = found.inverse
+        return inverse
 
     def _matrix(self, exog: Any) -> Array:
         if self.columns is None:

@@ -47,7 +47,6 @@ PLACEHOLDER = OPERATORS.index("PLACEHOLDER_FOR_GREATER_OP_CODES")
 """The number that stands in the old, 8-bit field where the operator's own does not fit."""
 
 CUSTOM = OPERATORS.index("CUSTOM")
-DELEGATE = OPERATORS.index("DELEGATE")
 
 
 GRAPHS = {16: {"body": 0}, 92: {"then": 0, "else": 1}, 93: {"condition": 0, "body": 1}, 103: {"initialise": 0}}

@@ -124,7 +124,7 @@ class _Plain(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checke
             outputs[:] = outputs_by_name(value)
             return plain(value)
 
-        forward.__signature__ = _explicit(inspect.signature(model.forward), named)  # type: ignore[attr-defined]
+        forward.__signature__ = _explicit(inspect.signature(model.forward), named)  # type: ignore[attr-defined]  # inspect reads it
         self.__dict__.update(shared, forward=forward)
 
 

@@ -57,7 +57,7 @@ def _graph(graph: Graph, indent: str) -> Iterator[str]:
 def _row(rails: list[int | None], mine: set[int], index: int, uses: Counter[int]) -> tuple[str, list[int | None]]:
     """Return the rails' part of a box's line, and the rails below it."""
     joined = [place for place, rail in enumerate(rails) if rail in mine]
-    free = [place for place in joined if uses[rails[place]] <= 0]  # type: ignore[index]
+    free = [place for place in joined if uses[rails[place]] <= 0]  # type: ignore[index]  # what is joined is no gap
     empty = [place for place, rail in enumerate(rails) if rail is None]
     spot = (free or empty or [len(rails)])[0]
     after = [None if place in free else rail for place, rail in enumerate(rails)]

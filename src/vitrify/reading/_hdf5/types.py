@@ -3,6 +3,8 @@
 Source: HDF5 File Format Specification 3.0, section IV.A.2.d.
 """
 
+# ruff: noqa: ARG001 (the readers of all classes have one signature)
+
 from __future__ import annotations
 
 import math
@@ -88,13 +90,13 @@ def _read(cursor: Cursor, depth: int) -> Type:
     return _READERS[kind](cursor, version, bits, size, depth)
 
 
-def _integer(cursor: Cursor, version: int, bits: int, size: int, depth: int) -> Type:  # noqa: ARG001 (one signature)
+def _integer(cursor: Cursor, version: int, bits: int, size: int, depth: int) -> Type:
     cursor.skip(4)
     signed = bool(bits & 8)
     return Type("integer", f"{'int' if signed else 'uint'}{8 * size}", size, _order(bits), signed)
 
 
-def _float(cursor: Cursor, version: int, bits: int, size: int, depth: int) -> Type:  # noqa: ARG001
+def _float(cursor: Cursor, version: int, bits: int, size: int, depth: int) -> Type:
     cursor.skip(5)
     exponent = cursor.uint(1)
     cursor.skip(1)
@@ -105,26 +107,26 @@ def _float(cursor: Cursor, version: int, bits: int, size: int, depth: int) -> Ty
     return Type("float", name, size, _order(bits), signed=True)
 
 
-def _bits(cursor: Cursor, version: int, bits: int, size: int, depth: int) -> Type:  # noqa: ARG001
+def _bits(cursor: Cursor, version: int, bits: int, size: int, depth: int) -> Type:
     cursor.skip(4)
     return Type("bits", f"bits{8 * size}", size, _order(bits))
 
 
-def _time(cursor: Cursor, version: int, bits: int, size: int, depth: int) -> Type:  # noqa: ARG001
+def _time(cursor: Cursor, version: int, bits: int, size: int, depth: int) -> Type:
     cursor.skip(2)
     return Type("other", "time", size, _order(bits))
 
 
-def _text(cursor: Cursor, version: int, bits: int, size: int, depth: int) -> Type:  # noqa: ARG001
+def _text(cursor: Cursor, version: int, bits: int, size: int, depth: int) -> Type:
     return Type("text", "text", size)
 
 
-def _opaque(cursor: Cursor, version: int, bits: int, size: int, depth: int) -> Type:  # noqa: ARG001
+def _opaque(cursor: Cursor, version: int, bits: int, size: int, depth: int) -> Type:
     tag = cursor.text(bits & 0xFF)
     return Type("opaque", f"opaque:{tag}" if tag else "opaque", size)
 
 
-def _reference(cursor: Cursor, version: int, bits: int, size: int, depth: int) -> Type:  # noqa: ARG001
+def _reference(cursor: Cursor, version: int, bits: int, size: int, depth: int) -> Type:
     return Type("reference", "reference", size, outside=bits & 0x0F > _INSIDE)
 
 
@@ -168,14 +170,14 @@ def _enum(cursor: Cursor, version: int, bits: int, size: int, depth: int) -> Typ
     return Type("enum", "bool" if truth else base.name, size, base.order, base.signed, base, members=members)
 
 
-def _list(cursor: Cursor, version: int, bits: int, size: int, depth: int) -> Type:  # noqa: ARG001
+def _list(cursor: Cursor, version: int, bits: int, size: int, depth: int) -> Type:
     base = _read(cursor, depth + 1)
     if size < 4 + cursor.image.address_size + 4:
         cursor.image.refuse("a datatype of variable length that has no room for its pointer")
     return Type("list", "text" if bits & 0x0F == 1 else f"list[{base.name}]", size, base=base)
 
 
-def _array(cursor: Cursor, version: int, bits: int, size: int, depth: int) -> Type:  # noqa: ARG001
+def _array(cursor: Cursor, version: int, bits: int, size: int, depth: int) -> Type:
     rank = cursor.uint(1)
     cursor.skip(3 if version <= _PADDED else 0)
     if rank > MAX_RANK:
@@ -188,7 +190,7 @@ def _array(cursor: Cursor, version: int, bits: int, size: int, depth: int) -> Ty
     return Type("array", f"{base.name}{list(shape)}", size, base=base, shape=shape)
 
 
-def _complex(cursor: Cursor, version: int, bits: int, size: int, depth: int) -> Type:  # noqa: ARG001
+def _complex(cursor: Cursor, version: int, bits: int, size: int, depth: int) -> Type:
     base = _read(cursor, depth + 1)
     return Type("other", f"complex of {base.name}", size, base=base)
 

@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from vitrify.core.errors import UnsupportedModelError
-from vitrify.transforms.replay._jax_values import Tensor, is_constant, op, raw, tensor
+from vitrify.transforms.replay._jax_values import Tensor, op, raw, tensor
+from vitrify.transforms.replay._sizes import is_constant
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from onnx import helper
 
-from vitrify.transforms.replay._jax_values import Sizes, Tensor, axis_of, dtype_of, ints, op, raw, tensor
+from vitrify.transforms.replay._jax_values import Tensor, dtype_of, ints, op, raw, tensor
+from vitrify.transforms.replay._sizes import Sizes, axis_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

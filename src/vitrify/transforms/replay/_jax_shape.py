@@ -12,18 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from vitrify.core.errors import UnsupportedModelError
-from vitrify.transforms.replay._jax_values import (
-    Sizes,
-    Tensor,
-    axis_of,
-    constant,
-    dtype_of,
-    ints,
-    is_constant,
-    op,
-    raw,
-    tensor,
-)
+from vitrify.transforms.replay._jax_values import Tensor, constant, dtype_of, ints, op, raw, tensor
+from vitrify.transforms.replay._sizes import Sizes, axis_of, is_constant
 
 if TYPE_CHECKING:
     from vitrify.transforms.replay.walk import Node

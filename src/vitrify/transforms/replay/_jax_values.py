@@ -15,6 +15,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from vitrify.core.errors import UnsupportedModelError
+from vitrify.transforms.replay._sizes import Sizes, is_constant
 from vitrify.transforms.replay.walk import Node, Ops
 
 if TYPE_CHECKING:
@@ -34,32 +35,6 @@ _TYPES = frozenset(
     }
 )
 _WHOLE = (TensorProto.INT64, TensorProto.INT32)
-
-
-class Sizes:
-    """Whole numbers, as an array of Python's and the exporter's integers.
-
-    Attributes:
-        values: The numbers.
-        dtype: Their type in the graph: exporters cast sizes to int32, which holds every size there is.
-    """
-
-    def __init__(self, values: Any, dtype: Any = np.int64) -> None:
-        """Take an array of objects, or what becomes one."""
-        self.values = np.asarray(values, dtype=object)
-        self.dtype = np.dtype(dtype)
-
-    @staticmethod
-    def of(values: Any, dtype: Any = np.int64) -> Sizes | Array:
-        """Return sizes, or a constant where all of them are known."""
-        array = np.asarray(values, dtype=object)
-        if all(isinstance(value, (int, np.integer)) for value in array.flat):
-            return np.asarray(array.tolist(), dtype=dtype).reshape(array.shape)
-        return Sizes(array, dtype)
-
-    def like(self, values: Any) -> Sizes | Array:
-        """Return other sizes of the same type."""
-        return Sizes.of(values, self.dtype)
 
 
 def tensor(value: Any) -> Tensor:
@@ -114,16 +89,6 @@ def constant(value: Any) -> Array:
         msg = "a size or an axis is computed from data, and JAX compiles for sizes that are known"
         raise UnsupportedModelError(msg, remedy="make it a constant of the graph, or keep the ONNX form")
     return np.asarray(value)
-
-
-def is_constant(value: Any) -> bool:
-    """Say whether a value is known before the model runs."""
-    return isinstance(value, (np.ndarray, np.generic))
-
-
-def axis_of(axis: int, rank: int) -> int:
-    """Return an axis counted from the front."""
-    return axis + rank if axis < 0 else axis
 
 
 def raw(*kinds: str, domain: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -114,7 +114,7 @@ def power(_: Node, base: Any, exponent: Any) -> Any:
     if constant is not None and constant.size == 1 and constant.ravel()[0] in {2, 3} and floating(base):
         # ONNX Runtime multiplies here.
         shaped = base + tf.zeros(constant.shape, base.dtype) if constant.ndim > (base.shape.rank or 0) else base
-        return shaped * shaped if constant.ravel()[0] == 2 else shaped * shaped * shaped  # noqa: PLR2004
+        return shaped * shaped if constant.ravel()[0] == 2 else shaped * shaped * shaped  # noqa: PLR2004 (squared)
     exponent = tensor(exponent)
     if floating(base) and exponent.dtype == base.dtype:
         return tf.pow(base, exponent)

@@ -12,8 +12,9 @@ import numpy as np
 import torch
 
 from vitrify.core.errors import UnsupportedModelError
+from vitrify.transforms.replay._sizes import Sizes, is_constant
 from vitrify.transforms.replay._torch_register import raw
-from vitrify.transforms.replay._torch_values import Sizes, ints, is_constant, tensor
+from vitrify.transforms.replay._torch_values import ints, tensor
 
 if TYPE_CHECKING:
     from vitrify.transforms.replay.walk import Body, Node
@@ -44,7 +45,8 @@ def _taken(body: Body) -> tuple[Any, ...]:
 def _loop(node: Node, count: Any, condition: Any, *carried: Any) -> tuple[Any, ...]:
     body: Body = node.get("body")
     turns = _turns(node, count)
-    state, scans = list(carried), [[] for _ in range(len(body.outputs) - 1 - len(carried))]  # type: ignore[var-annotated]
+    state = list(carried)
+    scans: list[list[Any]] = [[] for _ in body.outputs[1 + len(carried) :]]
     go: Any = np.array(True) if condition is None else condition  # noqa: FBT003 (NumPy's)
     turn = 0
     while (turns is None or turn < turns) and _goes(node, go):

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from vitrify.transforms.replay._sizes import Sizes, axis_of, is_constant
 from vitrify.transforms.replay._torch_register import op, raw
-from vitrify.transforms.replay._torch_values import Sizes, axis_of, dtype_of, from_numpy, ints, is_constant, tensor
+from vitrify.transforms.replay._torch_values import dtype_of, from_numpy, ints, tensor
 
 if TYPE_CHECKING:
     from torch import Tensor

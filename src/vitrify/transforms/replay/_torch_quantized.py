@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from vitrify.transforms.replay._sizes import axis_of
 from vitrify.transforms.replay._torch_image import _conv
 from vitrify.transforms.replay._torch_register import op
-from vitrify.transforms.replay._torch_values import axis_of, dtype_of
+from vitrify.transforms.replay._torch_values import dtype_of
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn import functional
 
+from vitrify.transforms.replay._sizes import axis_of
 from vitrify.transforms.replay._torch_elementwise import cast, widened
 from vitrify.transforms.replay._torch_register import op, raw
-from vitrify.transforms.replay._torch_values import axis_of, ints, tensor
+from vitrify.transforms.replay._torch_values import ints, tensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,8 +60,8 @@ _REDUCERS: dict[str, Callable[[Tensor, list[int], bool], Tensor]] = {
 
 @raw(*(kind for kind in _REDUCERS))
 def _reduce(node: Node, x: Any, axes: Any = None) -> Any:
+    from vitrify.transforms.replay._sizes import Sizes
     from vitrify.transforms.replay._torch_sizes import computed
-    from vitrify.transforms.replay._torch_values import Sizes
 
     if isinstance(x, Sizes) and (answer := computed(node, (x, axes))) is not None:
         return answer

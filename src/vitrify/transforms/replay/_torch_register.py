@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+from vitrify.transforms.replay._sizes import Sizes
 from vitrify.transforms.replay._torch_sizes import computed
-from vitrify.transforms.replay._torch_values import OPS, Sizes, tensor
+from vitrify.transforms.replay._torch_values import OPS, tensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable

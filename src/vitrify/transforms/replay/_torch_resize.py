@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from vitrify.transforms.replay._sizes import axis_of
 from vitrify.transforms.replay._torch_register import raw
-from vitrify.transforms.replay._torch_values import axis_of, floats, ints, tensor
+from vitrify.transforms.replay._torch_values import floats, ints, tensor
 
 if TYPE_CHECKING:
     from torch import Tensor

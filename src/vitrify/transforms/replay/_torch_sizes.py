@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from onnx import TensorProto
 
-from vitrify.transforms.replay._torch_values import Sizes, is_constant
+from vitrify.transforms.replay._sizes import Sizes, is_constant
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,6 +17,7 @@ import torch
 from onnx import TensorProto
 
 from vitrify.core.errors import UnsupportedModelError
+from vitrify.transforms.replay._sizes import Sizes
 from vitrify.transforms.replay.walk import Ops
 
 if TYPE_CHECKING:
@@ -46,32 +47,6 @@ FEW_KERNELS = frozenset({torch.uint16, torch.uint32, torch.uint64})
 """Types that PyTorch can hold, but hardly computes with."""
 
 _held: ContextVar[Mapping[int, torch.Tensor]] = ContextVar("held", default=MappingProxyType({}))
-
-
-class Sizes:
-    """Whole numbers, as an array of Python's and the exporter's integers.
-
-    Attributes:
-        values: The numbers.
-        dtype: Their type in the graph: exporters cast sizes to int32, which holds every size there is.
-    """
-
-    def __init__(self, values: Any, dtype: Any = np.int64) -> None:
-        """Take an array of objects, or what becomes one."""
-        self.values = np.asarray(values, dtype=object)
-        self.dtype = np.dtype(dtype)
-
-    @staticmethod
-    def of(values: Any, dtype: Any = np.int64) -> Sizes | Array:
-        """Return sizes, or a constant where all of them are known."""
-        array = np.asarray(values, dtype=object)
-        if all(isinstance(value, (int, np.integer)) for value in array.flat):
-            return np.asarray(array.tolist(), dtype=dtype)
-        return Sizes(array, dtype)
-
-    def like(self, values: Any) -> Sizes | Array:
-        """Return other sizes of the same type."""
-        return Sizes.of(values, self.dtype)
 
 
 @contextmanager
@@ -142,13 +117,3 @@ def floats(value: Any) -> list[float]:
     """Return numbers that are constant."""
     values = value.tolist() if isinstance(value, torch.Tensor) else np.asarray(value).tolist()
     return [float(number) for number in np.asarray(values).flat]
-
-
-def is_constant(value: Any) -> bool:
-    """Say whether a value is known before the model runs."""
-    return isinstance(value, (np.ndarray, np.generic))
-
-
-def axis_of(axis: int, rank: int) -> int:
-    """Return an axis counted from the front."""
-    return axis + rank if axis < 0 else axis
