@@ -1,11 +1,12 @@
 """The server against peers and against the bare runtime: one row a request, 16 connections, a closed loop, one client.
 
     python benchmarks/serve.py [--peers triton,mlserver] [--models xgboost,cnn] [--seconds 5] [--rounds 3]
-                               [--plane native] [--options "--access-log access.jsonl"] [--json FILE]
+                               [--plane native] [--options "--access-log access.jsonl"] [--tls] [--json FILE]
 
 In each round every server is started anew, asked until its first answer, and loaded, one protocol after the other;
 the figures are medians of the rounds. Ours is ``vitrify serve`` with everything that it does by default: proof by
-golden samples, bounded queues, limits, deadlines, statistics.
+golden samples, bounded queues, limits, deadlines, statistics. With --tls it is ours alone: both planes under TLS, and
+the native one without.
 """
 
 from __future__ import annotations
@@ -38,11 +39,19 @@ def options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--plane", default="native", choices=["native", "python", "both"])
     parser.add_argument("--options", default="", help='more for ours: "--processes 2 --access-log access.jsonl"')
+    parser.add_argument("--tls", action="store_true", help="what TLS costs, and what the native plane saves of it")
     parser.add_argument("--json", type=Path, help="file for all figures")
     return parser.parse_args()
 
 
 def contestants(given: argparse.Namespace) -> list[servers.Server]:
+    if given.tls:
+        more = shlex.split(given.options)
+        kinds = (("native", True), ("python", True), ("native", False))
+        return [
+            servers.Server(f"vitrify ({plane}{', TLS' if tls else ''})", servers.ours(plane, *more, tls=tls))
+            for plane, tls in kinds
+        ]
     planes = ["native", "python"] if given.plane == "both" else [given.plane]
     more = shlex.split(given.options)
     own = [servers.Server(f"vitrify ({plane})", servers.ours(plane, *more)) for plane in planes]
@@ -52,7 +61,7 @@ def contestants(given: argparse.Namespace) -> list[servers.Server]:
 def batch_reached(ask: client.Ask, name: str) -> tuple[int, int]:
     """Return how many rows and how many batches our server, or Triton, says that it has run."""
     path = f"/v2/models/{name}/stats"
-    status, body = answer(client.Ask(ask.port, path, b"", method="GET"))
+    status, body = answer(client.Ask(ask.port, path, b"", method="GET", tls=ask.tls))
     if status != 200:
         return 0, 0
     found = json.loads(body)["model_stats"][0]

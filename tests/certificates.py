@@ -11,17 +11,30 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 
-def certified(folder, name, issuer=None):
-    """Write a key and a certificate, by an issuer or by itself, and return both with their paths."""
+def certified(folder, name, issuer=None, *, common=True, others=(), until=1):
+    """Write a key and a certificate, by an issuer or by itself, and return both with their paths.
+
+    Args:
+        folder: Where.
+        name: Of the files, and the subject's common name where it is to have one.
+        issuer: What this has returned for the authority.
+        common: Whether it has a common name; else its organisation is called so.
+        others: More alternative names than 127.0.0.1.
+        until: Days from now until it expires.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    kind = NameOID.COMMON_NAME if common else NameOID.ORGANIZATION_NAME
+    subject = x509.Name([x509.NameAttribute(kind, name)])
     by, signer = (issuer[0].subject, issuer[1]) if issuer else (subject, key)
+    here = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
     day = dt.timedelta(days=1)
     now = dt.datetime.now(dt.UTC)
     certificate = (
-        x509.CertificateBuilder(by, subject, key.public_key(), x509.random_serial_number(), now - day, now + day)
+        x509.CertificateBuilder(
+            by, subject, key.public_key(), x509.random_serial_number(), now - 9 * day, now + until * day
+        )
         .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([here, *others]), critical=False)
         .sign(signer, hashes.SHA256())
     )
     pem, secret = folder / f"{name}.pem", folder / f"{name}.key"

@@ -21,6 +21,7 @@ class Ask:
     grpc: bool = False
     headers: tuple[str, ...] = ()
     method: str = "POST"
+    tls: bool = False
 
     def command(self, folder: Path, connections: int, seconds: float, warmup: float) -> list[str]:
         """Return the command that sends it; the body is kept as a file in ``folder``."""
@@ -29,6 +30,7 @@ class Ask:
         command = [str(CLIENT), f"127.0.0.1:{self.port}", "--grpc" if self.grpc else "--path", self.path]
         command += ["--body", str(body), "--connections", str(connections), "--seconds", str(seconds)]
         command += ["--warmup", str(warmup), "--json"]
+        command += ["--tls"] if self.tls else []
         for header in self.headers:
             command += ["--header", header]
         return command

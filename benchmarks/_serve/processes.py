@@ -6,6 +6,7 @@ import http.client
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import time
 from pathlib import Path
@@ -65,6 +66,10 @@ def cpu(process: int) -> float:
 def answer(ask: Ask, seconds: float = 10.0) -> tuple[int, bytes]:
     """Ask once over HTTP; return status and body."""
     connection = http.client.HTTPConnection("127.0.0.1", ask.port, timeout=seconds)
+    if ask.tls:  # whoever answers is ours
+        trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+        connection = http.client.HTTPSConnection("127.0.0.1", ask.port, timeout=seconds, context=trusting)
     try:
         headers = dict(header.split(": ", 1) for header in ask.headers)
         connection.request(ask.method, ask.path, ask.body or None, headers)

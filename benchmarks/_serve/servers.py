@@ -13,7 +13,7 @@ import subprocess
 import sys
 import venv
 import zipfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,13 +80,24 @@ def serve(home: Path, name: str, plane: str, ports: tuple[int, int], *options: s
     return command, {"VITRIFY_HOME": str(home)}
 
 
-def ours(plane: str, *options: str) -> Callable[[Model, Path], Plan]:
+def certificate(folder: Path) -> tuple[str, ...]:
+    """Make a key and a certificate as they are usual (P-256), and return the options that take them."""
+    chain, key = folder / "server.pem", folder / "server.key"
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    command += ["-days", "1", "-subj", "/CN=127.0.0.1", "-keyout", str(key), "-out", str(chain)]
+    subprocess.run(command, check=True, capture_output=True)
+    return "--tls-certificate", str(chain), "--tls-key", str(key)
+
+
+def ours(plane: str, *options: str, tls: bool = False) -> Callable[[Model, Path], Plan]:
     """Return the plan of ``vitrify serve`` with a plane; its guarantees are what they are by default: on."""
 
-    def plan(model: Model, _folder: Path) -> Plan:
+    def plan(model: Model, folder: Path) -> Plan:
         ports = free_port(), free_port()
-        command, environment = serve(model.folder.parent / "home", model.name, plane, ports, *options)
-        return Plan(command, asking.oip(model, *ports), environment)
+        papers = certificate(folder) if tls else ()
+        command, environment = serve(model.folder.parent / "home", model.name, plane, ports, *options, *papers)
+        asks = asking.oip(model, *ports)
+        return Plan(command, {name: replace(ask, tls=tls) for name, ask in asks.items()}, environment)
 
     return plan
 

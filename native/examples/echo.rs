@@ -122,7 +122,7 @@ fn main() -> std::io::Result<()> {
         streams: 256,
     };
     let echo = Arc::new(Echo { hung: Mutex::new(Vec::new()) });
-    let front = front::start("127.0.0.1", port(0), port(1), limits, echo)?;
+    let front = front::start("127.0.0.1", port(0), port(1), limits, None, echo)?;
     println!("{} {}", front.ports().0, front.ports().1);
     let (end, ended) = std::sync::mpsc::channel();
     std::thread::spawn(move || {

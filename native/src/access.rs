@@ -16,7 +16,9 @@ const LINES: usize = 8192;
 pub struct Line<'a> {
     pub id: &'a str,
     pub client: &'a str,
-    pub protocol: &'a str,
+    pub protocol: &'static str,
+    /// As the figures call it.
+    pub route: &'a str,
     pub model: &'a str,
     pub version: &'a str,
     pub digest: &'a str,
@@ -28,10 +30,13 @@ pub struct Line<'a> {
     pub total: Duration,
     /// Of the answer.
     pub bytes: usize,
+    /// The trace's id; empty where there are no traces.
+    pub trace: &'a str,
 }
 
 impl Line<'_> {
-    fn json(&self) -> String {
+    /// As JSON, with the line's end.
+    pub fn json(&self) -> String {
         let mut out = String::with_capacity(384);
         out.push_str("{\"time\":\"");
         out.push_str(&said(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()));
@@ -40,6 +45,7 @@ impl Line<'_> {
             ("id", self.id),
             ("client", self.client),
             ("protocol", self.protocol),
+            ("route", self.route),
             ("model", self.model),
             ("version", self.version),
             ("digest", self.digest),
@@ -48,6 +54,10 @@ impl Line<'_> {
             out.push_str(key);
             out.push_str("\":");
             quote(value, &mut out);
+        }
+        if !self.trace.is_empty() {
+            out.push_str(",\"trace\":");
+            quote(self.trace, &mut out);
         }
         let [queued, computed, total] = [self.queued, self.computed, self.total].map(|time| time.as_secs_f64() * 1e3);
         out.push_str(&format!(
@@ -115,8 +125,8 @@ impl AccessLog {
     }
 
     /// Write a line, sooner or later.
-    pub fn write(&self, line: &Line) {
-        if self.lines.as_ref().map_or(true, |lines| lines.try_send(line.json()).is_err()) {
+    pub fn write(&self, line: String) {
+        if self.lines.as_ref().map_or(true, |lines| lines.try_send(line).is_err()) {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -165,10 +175,11 @@ mod tests {
         let (sender, written) = channel();
         let log = AccessLog::new(Pipe(sender));
         let ms = Duration::from_millis;
-        log.write(&Line {
+        let line = Line {
             id: "a\"b",
             client: "",
             protocol: "rest",
+            route: "infer",
             model: "m",
             version: "1",
             digest: "sha256:0",
@@ -178,7 +189,9 @@ mod tests {
             computed: ms(2),
             total: ms(4),
             bytes: 7,
-        });
+            trace: "",
+        };
+        log.write(line.json());
         let bytes = written.recv_timeout(Duration::from_secs(60)).unwrap();
         let table = Table::read(&String::from_utf8(bytes).unwrap()).unwrap();
         assert_eq!(table.get("id").text(), "a\"b");

@@ -40,7 +40,7 @@ struct Counts {
 impl Client {
     fn read(table: &Table, before: &Clients) -> Client {
         let name = table.get("name").text();
-        let old = before.tokens.values().find(|client| client.name == name);
+        let old = before.tokens.values().chain(before.certified.values()).find(|client| client.name == name);
         let rate = table.get("rate").number().max(0.0);
         let burst = table.get("burst").number();
         Client {
@@ -108,32 +108,45 @@ impl Drop for Slot {
 #[derive(Debug, Default)]
 pub struct Clients {
     tokens: HashMap<[u8; 32], Arc<Client>>,
+    /// Those without a token, by the name that their certificate has.
+    certified: HashMap<String, Arc<Client>>,
 }
 
 impl Clients {
     /// Read `[{"name": .., "token_sha256": .., "rate": .., "burst": .., "concurrent": ..}]`; what is counted of a client goes
-    /// on under its name.
+    /// on under its name. One whose token is empty is known by its certificate.
     pub fn read(text: &str, before: &Clients) -> Result<Clients, String> {
-        let mut tokens = HashMap::new();
+        let (mut tokens, mut certified) = (HashMap::new(), HashMap::new());
         for table in Table::read(text)?.list() {
             let client = Arc::new(Client::read(table, before));
-            let digest = from_hex(table.get("token_sha256").text());
+            let digest = table.get("token_sha256").text();
+            if digest.is_empty() && matches!(table.get("token_sha256"), Table::Text(_)) {
+                certified.insert(client.name.clone(), client);
+                continue;
+            }
+            let digest = from_hex(digest);
             let digest = digest.ok_or_else(|| format!("client {:?} has no SHA-256 of a token", client.name))?;
             if tokens.insert(digest, client).is_some() {
                 return Err("two clients have one token".to_owned());
             }
         }
-        Ok(Clients { tokens })
+        Ok(Clients { tokens, certified })
     }
 
     /// Who asks; none where nobody needs to say.
     fn identify(&self, head: &Head) -> Result<Option<&Arc<Client>>, Fault> {
-        if self.tokens.is_empty() {
+        if self.tokens.is_empty() && self.certified.is_empty() {
             return Ok(None);
         }
         let refuse = |message: &str| Err(Fault::new(Kind::Authentication, message));
-        let given =
-            head.header("authorization").filter(|given| given.len() <= HEADER).and_then(|given| given.split_once(' '));
+        let given = head.header("authorization");
+        if let (None, Some(name)) = (given, head.peer.name.as_deref()) {
+            // Who has a token must show it: a certificate of the same name is not enough.
+            if let Some(client) = self.certified.get(name) {
+                return Ok(Some(client));
+            }
+        }
+        let given = given.filter(|given| given.len() <= HEADER).and_then(|given| given.split_once(' '));
         let token = match given {
             Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") && !token.trim().is_empty() => token.trim(),
             _ => return refuse(NOBODY),
@@ -245,6 +258,23 @@ pub(crate) mod tests {
             assert_eq!(clients.admit(&call(wrong)).unwrap_err().kind, Kind::Authentication);
         }
         assert_eq!(clients.admit(&head(Wire::Grpc, "POST", "/", &[])).unwrap_err().kind, Kind::Authentication);
+    }
+
+    #[test]
+    fn a_certificate_says_who_has_no_token() {
+        let text = format!(r#"[{{"name":"ann","token_sha256":"{DIGEST}"}},{{"name":"bob","token_sha256":""}}]"#);
+        let clients = Clients::read(&text, &Clients::default()).unwrap();
+        let certified = |name: &str, headers: &[(&str, &str)]| {
+            let mut head = head(Wire::Http, "GET", "/", headers);
+            head.peer.name = Some(name.into());
+            clients.begin(&head).map(|slot| slot.unwrap().name().to_owned()).map_err(|fault| fault.kind)
+        };
+        assert_eq!(certified("bob", &[]), Ok("bob".to_owned()));
+        assert_eq!(certified("bob", &[("authorization", "Bearer abc")]), Ok("ann".to_owned()));
+        assert_eq!(certified("bob", &[("authorization", "Bearer abd")]), Err(Kind::Authentication));
+        assert_eq!(certified("ann", &[]), Err(Kind::Authentication));
+        assert_eq!(certified("", &[]), Err(Kind::Authentication));
+        assert!(clients.begin(&head(Wire::Http, "GET", "/", &[])).is_err());
     }
 
     #[test]

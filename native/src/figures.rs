@@ -21,7 +21,8 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    fn new(bounds: &'static [f64]) -> Histogram {
+    /// Empty.
+    pub fn new(bounds: &'static [f64]) -> Histogram {
         Histogram { bounds, counts: vec![0; bounds.len() + 1], total: 0.0 }
     }
 
@@ -32,7 +33,8 @@ impl Histogram {
         self.total += value;
     }
 
-    fn json(&self, out: &mut String) {
+    /// Write it as JSON.
+    pub fn json(&self, out: &mut String) {
         let _ = write!(out, "{{\"counts\":{:?},\"total\":{:?}}}", self.counts, self.total);
     }
 }

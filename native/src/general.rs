@@ -15,7 +15,7 @@ use crate::service::{Head, Inbound, Reply, Response, Wire};
 /// What Python is told.
 pub enum Event {
     /// A call; a streaming one has no body, its messages follow.
-    Call { number: u64, streaming: bool, head: Head, client: String, request: String, body: Vec<u8> },
+    Call { number: u64, streaming: bool, head: Box<Head>, client: String, request: String, body: Vec<u8> },
     /// A message of a streaming call.
     Message { number: u64, body: Vec<u8> },
     /// The client has ended its side.
@@ -153,7 +153,7 @@ impl Calls {
             };
             open.insert(number, Arc::new(one));
         }
-        self.events.push(Event::Call { number, streaming, head, client, request, body });
+        self.events.push(Event::Call { number, streaming, head: Box::new(head), client, request, body });
         Ok(number)
     }
 

@@ -13,10 +13,11 @@ use crate::lane::Lane;
 use crate::lane_job::{lock, Answer, Job, Terms, Times};
 use crate::lane_spec::Fit;
 use crate::service::{Head, Reply, Response, Wire};
+use crate::traces::Trace;
 use crate::{oip_grpc, oip_rest};
 
 /// The method of gRPC that is hot.
-const METHOD: &str = "/inference.GRPCInferenceService/ModelInfer";
+pub const METHOD: &str = "/inference.GRPCInferenceService/ModelInfer";
 /// What sticky assignment goes by.
 const KEY: &str = "x-vitrify-key";
 /// Also when a lane is replaced at the worst moment, and again: then the next is there.
@@ -29,7 +30,11 @@ pub struct Coming {
     pub reply: Box<dyn Reply>,
     /// Its name in logs and in the header `x-request-id`.
     pub request: String,
+    /// Who asks; empty for nobody in particular.
+    pub client: String,
     pub slot: Option<Slot>,
+    /// None where there are no traces.
+    pub trace: Option<Box<Trace>>,
 }
 
 /// Whether a request could be hot. Over HTTP: for which model and version, the latter empty for none.
@@ -46,7 +51,8 @@ pub fn target(head: &Head) -> Option<(String, String)> {
         Some(_) => return None,
         None => (path, ""),
     };
-    if model.is_empty() || model.contains('/') || version.contains('/') {
+    // A name may have slashes; where that could be read in two ways, Python's router decides.
+    if model.split('/').any(str::is_empty) || version.contains('/') {
         return None;
     }
     Some((model.to_owned(), version.to_owned()))
@@ -61,7 +67,7 @@ pub fn run(house: &Arc<House>, coming: Coming, model: &str, version: &str) {
             None => return,
         }
     }
-    house.refuse(coming, &Fault::new(Kind::Unavailable, "the model is being replaced"));
+    house.refuse(coming, &Fault::new(Kind::Unavailable, "the model is being replaced"), false);
 }
 
 /// The request comes back where its lane was closed just then.
@@ -93,15 +99,15 @@ fn attempt(house: &Arc<House>, coming: Coming, model: &str, version: &str) -> Op
             return refuse(house, coming, &fault);
         }
     };
-    let Coming { head, body, reply, request, slot } = coming;
+    let Coming { head, body, reply, request, client, slot, trace } = coming;
     let admitted = head.arrived;
     let patience = if infer.timeout_us > 0 { Duration::from_micros(infer.timeout_us) } else { lane.spec.seconds };
     let deadline = admitted.checked_add(patience).unwrap_or(admitted + Duration::from_secs(3_000_000_000));
-    let client = slot.as_ref().map_or_else(String::new, |slot| slot.name().to_owned());
-    let terms = Terms { id: infer.id, client, outputs, priority: infer.priority, admitted, deadline };
+    let terms = Terms { id: infer.id, client: client.clone(), outputs, priority: infer.priority, admitted, deadline };
     let (house, form, wanted) = (house.clone(), infer.form, infer.wanted);
     let (reply, slot) = (Mutex::new(reply), Mutex::new(slot));
-    let sent = Arc::new(Sent { house, lane: lane.clone(), form, wanted, reply, request, slot });
+    let received = body.len();
+    let sent = Arc::new(Sent { house, lane: lane.clone(), form, wanted, reply, request, slot, received, trace });
     let job = Arc::new(Job::new(inputs, terms, Box::new(Sender(sent.clone()))));
     let refused = lane.submit(&job).err()?;
     let answer = job.claim()?;
@@ -110,10 +116,10 @@ fn attempt(house: &Arc<House>, coming: Coming, model: &str, version: &str) -> Op
         return None;
     }
     drop(answer);
-    let Sent { reply, request, slot, .. } = Arc::try_unwrap(sent).ok()?;
+    let Sent { reply, request, slot, trace, .. } = Arc::try_unwrap(sent).ok()?;
     let reply = reply.into_inner().unwrap_or_else(PoisonError::into_inner);
     let slot = slot.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Some(Coming { head, body, reply, request, slot })
+    Some(Coming { head, body, reply, request, client, slot, trace })
 }
 
 fn general(house: &House, coming: Coming) -> Option<Coming> {
@@ -122,7 +128,7 @@ fn general(house: &House, coming: Coming) -> Option<Coming> {
 }
 
 fn refuse(house: &House, coming: Coming, fault: &Fault) -> Option<Coming> {
-    house.refuse(coming, fault);
+    house.refuse(coming, fault, false);
     None
 }
 
@@ -155,6 +161,9 @@ struct Sent {
     reply: Mutex<Box<dyn Reply>>,
     request: String,
     slot: Mutex<Option<Slot>>,
+    /// Bytes of its body.
+    received: usize,
+    trace: Option<Box<Trace>>,
 }
 
 struct Sender(Arc<Sent>);
@@ -171,17 +180,15 @@ impl Sent {
         Ok(Response::Http { status: 200, headers, body })
     }
 
-    fn log(&self, job: &Job, response: &Response, times: Times) {
-        let log = match self.house.log() {
-            Some(log) => log,
-            None => return,
-        };
+    fn tell(&self, job: &Job, response: &Response, times: Times, failed: Option<Kind>) {
         let (protocol, status, bytes) = measured(response);
+        let wire = if self.form == Form::Grpc { Wire::Grpc } else { Wire::Http };
         let spec = &self.lane.spec;
-        log.write(&Line {
+        let line = Line {
             id: &self.request,
             client: &job.client,
             protocol,
+            route: &self.house.hot_route(wire),
             model: &spec.model,
             version: &spec.version,
             digest: &spec.digest,
@@ -191,7 +198,9 @@ impl Sent {
             computed: times.computed,
             total: Instant::now().saturating_duration_since(job.admitted),
             bytes,
-        });
+            trace: self.trace.as_ref().map_or("", |trace| &trace.id),
+        };
+        self.house.ended(&line, self.received, self.trace.as_deref(), failed);
     }
 }
 
@@ -208,7 +217,7 @@ impl Answer for Sender {
             }
         };
         name(&mut response, &sent.request);
-        sent.log(job, &response, times);
+        sent.tell(job, &response, times, failed);
         // The client may ask again as soon as it has its answer.
         drop(lock(&sent.slot).take());
         let reply = lock(&sent.reply);
@@ -292,9 +301,12 @@ mod tests {
         let pair = |model: &str, version: &str| Some((model.to_owned(), version.to_owned()));
         assert_eq!(of("POST", "/v2/models/m/infer"), pair("m", ""));
         assert_eq!(of("POST", "/v2/models/m/versions/1.2/infer"), pair("m", "1.2"));
+        assert_eq!(of("POST", "/v2/models/a/b/infer"), pair("a/b", ""));
+        assert_eq!(of("POST", "/v2/models/a/b/versions/1/infer"), pair("a/b", "1"));
         for path in [
             "/v2/models//infer",
-            "/v2/models/a/b/infer",
+            "/v2/models/a//b/infer",
+            "/v2/models/a//infer",
             "/v2/models/m/versions//infer",
             "/v2/models/m/versions/1/2/infer",
             "/v2/models/a%2fb/infer",

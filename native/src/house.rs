@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, Sender};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::access::{AccessLog, Line};
 use crate::alarm::Alarm;
@@ -21,6 +21,9 @@ use crate::local::Tickets;
 use crate::route::{position, Chance, Routes};
 use crate::service::{Front, Head, Inbound, Limits, Reply, Response, Service, Start, Wire};
 use crate::tables::Table;
+use crate::tally::Tally;
+use crate::tls::Tls;
+use crate::traces::{Records, Sampling, Trace};
 
 /// Bodies from here on are decoded by a thread of their own: the front's must not be kept.
 const LARGE: usize = 256 * 1024;
@@ -34,12 +37,21 @@ fn write<T>(locked: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
 }
 
 /// What Python has told of its methods.
-#[derive(Default)]
 struct Surface {
     /// Paths that need no token.
     open: Paths,
     /// Methods that stream their requests.
     streams: HashSet<String>,
+    /// All methods.
+    methods: HashSet<String>,
+    /// What the figures call inference over REST.
+    hot: Arc<str>,
+}
+
+impl Default for Surface {
+    fn default() -> Surface {
+        Surface { open: Paths::default(), streams: HashSet::new(), methods: HashSet::new(), hot: "".into() }
+    }
 }
 
 /// Everything that lanes, front and Python share.
@@ -55,10 +67,25 @@ pub struct House {
     pub calls: Arc<Calls>,
     pub tickets: Arc<Tickets>,
     log: RwLock<Option<Arc<AccessLog>>>,
+    tally: Tally,
+    sampling: RwLock<Option<Sampling>>,
+    pub records: Records,
     body: AtomicUsize,
     front: Mutex<Option<Arc<dyn Front>>>,
     porter: Mutex<Option<Sender<Carried>>>,
     carried: AtomicUsize,
+}
+
+/// What is told of a request that was refused, beside its head.
+struct Refused<'a> {
+    request: &'a str,
+    client: &'a str,
+    kind: Kind,
+    /// Whether it was not let in.
+    entering: bool,
+    received: usize,
+    bytes: usize,
+    trace: Option<&'a Trace>,
 }
 
 /// A large request on its way to its lane.
@@ -84,6 +111,9 @@ impl House {
             calls: Arc::new(calls),
             tickets: Arc::new(Tickets::default()),
             log: RwLock::default(),
+            tally: Tally::default(),
+            sampling: RwLock::default(),
+            records: Records::default(),
             body: AtomicUsize::new(0),
             front: Mutex::default(),
             porter: Mutex::default(),
@@ -102,8 +132,9 @@ impl House {
         house
     }
 
-    /// Take a table of Python's: `routes`, `clients`, `surface` (`{"open": ["GET /path" ..], "streams": [path ..]}`) or
-    /// `limits` (`{"body": bytes, "calls": at a time, "call_bytes": waiting}`).
+    /// Take a table of Python's: `routes`, `clients`, `surface` (`{"open": ["GET /path" ..], "streams": [path ..],
+    /// "methods": [path ..], "hot": route}`), `traces` or `limits` (`{"body": bytes, "calls": at a time, "call_bytes":
+    /// waiting}`).
     pub fn set(&self, what: &str, text: &str) -> Result<(), String> {
         match what {
             "routes" => *write(&self.routes) = Routes::read(text)?,
@@ -113,9 +144,12 @@ impl House {
             }
             "surface" => {
                 let table = Table::read(text)?;
-                let streams = table.get("streams").list().iter().map(|path| path.text().to_owned()).collect();
-                *write(&self.surface) = Surface { open: Paths::read(table.get("open")), streams };
+                let [streams, methods] = ["streams", "methods"]
+                    .map(|name| table.get(name).list().iter().map(|path| path.text().to_owned()).collect());
+                let (open, hot) = (Paths::read(table.get("open")), table.get("hot").text().into());
+                *write(&self.surface) = Surface { open, streams, methods, hot };
             }
+            "traces" => *write(&self.sampling) = Sampling::read(text)?,
             "limits" => {
                 let table = Table::read(text)?;
                 self.body.store(table.get("body").count(), Ordering::Relaxed);
@@ -197,29 +231,89 @@ impl House {
         }
     }
 
-    /// Answer a request with a fault, and log it where it could have been a hot one.
-    pub fn refuse(&self, coming: Coming, fault: &Fault) {
-        let Coming { head, reply, request, slot, .. } = coming;
-        let response = hot::refuse_by(&*reply, head.wire, fault, &request);
-        if let (Some(log), Some((model, version))) = (self.log(), hot::target(&head)) {
-            let (protocol, status, bytes) = hot::measured(&response);
-            log.write(&Line {
-                id: &request,
-                client: slot.as_ref().map_or("", Slot::name),
-                protocol,
-                model: &model,
-                version: &version,
-                digest: "",
-                status,
-                rows: 0,
-                queued: Duration::default(),
-                computed: Duration::default(),
-                total: head.arrived.elapsed(),
-                bytes,
-            });
+    /// What the figures call a hot request.
+    pub fn hot_route(&self, wire: Wire) -> Arc<str> {
+        match wire {
+            Wire::Http => read(&self.surface).hot.clone(),
+            Wire::Grpc => hot::METHOD.trim_start_matches('/').into(),
         }
+    }
+
+    /// What the figures call a request that is refused here: of a name that is no method's, nothing is kept.
+    fn refused_route(&self, head: &Head, entering: bool) -> Arc<str> {
+        match head.wire {
+            Wire::Http if entering => "refused".into(),
+            Wire::Http => self.hot_route(Wire::Http),
+            Wire::Grpc if read(&self.surface).methods.contains(&head.path) => head.path.trim_matches('/').into(),
+            Wire::Grpc => "none".into(),
+        }
+    }
+
+    /// A request that Python does not see has ended: count it, log it, and tell of it where it is traced.
+    pub fn ended(&self, line: &Line, received: usize, trace: Option<&Trace>, failed: Option<Kind>) {
+        self.tally.add(line.protocol, line.route, line.status, line.total, (received, line.bytes));
+        let log = self.log();
+        if log.is_none() && trace.is_none() {
+            return;
+        }
+        let said = line.json();
+        let end = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        if let Some(record) = trace.and_then(|trace| trace.record(&said, failed.map_or("", Kind::name), end)) {
+            self.records.push(record);
+        }
+        if let Some(log) = log {
+            log.write(said);
+        }
+    }
+
+    /// Tell of a request that was refused.
+    fn told(&self, head: &Head, refused: &Refused<'_>) {
+        let (protocol, status) = match head.wire {
+            Wire::Http => ("rest", refused.kind.codes().0),
+            Wire::Grpc => ("grpc", u16::from(refused.kind.codes().1)),
+        };
+        let (model, version) = hot::target(head).unwrap_or_default();
+        let line = Line {
+            id: refused.request,
+            client: refused.client,
+            protocol,
+            route: &self.refused_route(head, refused.entering),
+            model: &model,
+            version: &version,
+            digest: "",
+            status,
+            rows: 0,
+            queued: Duration::default(),
+            computed: Duration::default(),
+            total: head.arrived.elapsed(),
+            bytes: refused.bytes,
+            trace: refused.trace.map_or("", |trace| &trace.id),
+        };
+        self.ended(&line, refused.received, refused.trace, Some(refused.kind));
+    }
+
+    /// Answer a request with a fault; `entering` where it was not let in.
+    pub fn refuse(&self, coming: Coming, fault: &Fault, entering: bool) {
+        let Coming { head, body, reply, request, client, slot, trace } = coming;
+        let response = hot::refuse_by(&*reply, head.wire, fault, &request);
+        let refused = Refused {
+            request: &request,
+            client: &client,
+            kind: fault.kind,
+            entering,
+            received: body.len(),
+            bytes: hot::measured(&response).2,
+            trace: trace.as_deref(),
+        };
+        self.told(&head, &refused);
         drop(slot);
         reply.send(response);
+    }
+
+    /// The trace of a request, where there are traces.
+    fn trace(&self, head: &Head) -> Option<Box<Trace>> {
+        let sampling = *read(&self.sampling);
+        sampling.map(|sampling| Box::new(sampling.trace(head, &self.chance)))
     }
 
     /// Hand a request to Python.
@@ -228,9 +322,8 @@ impl House {
     }
 
     fn begin(&self, coming: Coming, streaming: bool) -> Option<u64> {
-        let Coming { head, body, reply, request, slot } = coming;
+        let Coming { head, body, reply, request, client, slot, .. } = coming;
         let wire = head.wire;
-        let client = slot.as_ref().map_or_else(String::new, |slot| slot.name().to_owned());
         let named = request.clone();
         match self.calls.begin(Begin { streaming, head, client, request, body, reply, slot }) {
             Ok(number) => Some(number),
@@ -244,18 +337,22 @@ impl House {
     /// Let a request in, or answer why not.
     fn enter(&self, head: Head, body: Vec<u8>, reply: Box<dyn Reply>) -> Option<Coming> {
         let request = self.request(&head);
-        let mut coming = Coming { head, body, reply, request, slot: None };
+        let trace = self.trace(&head);
+        let mut coming = Coming { head, body, reply, request, client: String::new(), slot: None, trace };
         if self.is_open(&coming.head) {
             return Some(coming);
         }
         let begun = read(&self.clients).begin(&coming.head);
         match begun {
             Ok(slot) => {
+                // Where nobody needs to say who he is, a certificate still does.
+                let certified = coming.head.peer.name.as_deref().unwrap_or("");
+                coming.client = slot.as_ref().map_or(certified, Slot::name).to_owned();
                 coming.slot = slot;
                 Some(coming)
             }
             Err(fault) => {
-                self.refuse(coming, &fault);
+                self.refuse(coming, &fault, true);
                 None
             }
         }
@@ -283,7 +380,8 @@ impl House {
         let size = carried.coming.body.len();
         if self.carried.fetch_add(size, Ordering::Relaxed) + size > self.body().saturating_mul(4) {
             self.carried.fetch_sub(size, Ordering::Relaxed);
-            return self.refuse(carried.coming, &Fault::new(Kind::Busy, "too many large requests wait to be decoded"));
+            let fault = Fault::new(Kind::Busy, "too many large requests wait to be decoded");
+            return self.refuse(carried.coming, &fault, false);
         }
         let mut porter = lock(&self.porter);
         let sender = porter.get_or_insert_with(|| {
@@ -313,8 +411,9 @@ impl House {
         host: &str,
         ports: (Option<u16>, Option<u16>),
         limits: Limits,
+        tls: Option<Tls>,
     ) -> std::io::Result<(u16, u16)> {
-        let front = start(host, ports.0, ports.1, limits, Arc::new(Door(self.clone())))?;
+        let front = start(host, ports.0, ports.1, limits, tls, Arc::new(Door(self.clone())))?;
         let found = front.ports();
         *lock(&self.front) = Some(front);
         Ok(found)
@@ -331,6 +430,7 @@ impl House {
         if let Some(front) = lock(&self.front).take() {
             front.stop();
         }
+        self.records.stop();
         *lock(&self.porter) = None;
         let log = write(&self.log).take();
         drop(log);
@@ -346,7 +446,11 @@ impl House {
     /// What the house itself has to tell, as JSON.
     pub fn figures(&self) -> String {
         let dropped = self.log().map_or(0, |log| log.dropped());
-        format!("{{\"calls\":{},\"log_dropped\":{dropped}}}", self.calls.count())
+        let (calls, untraced) = (self.calls.count(), self.records.dropped());
+        let mut out = format!("{{\"calls\":{calls},\"log_dropped\":{dropped},\"traces_dropped\":{untraced},");
+        self.tally.json(&mut out);
+        out.push('}');
+        out
     }
 }
 
@@ -359,8 +463,19 @@ impl Service for Door {
             return Ok(self.0.body());
         }
         read(&self.0.clients).admit(head).map(|()| self.0.body()).map_err(|fault| {
+            let (request, trace) = (self.0.request(head), self.0.trace(head));
             let mut response = hot::said(Wire::Http, &fault);
-            hot::name(&mut response, &self.0.request(head));
+            let refused = Refused {
+                request: &request,
+                client: "",
+                kind: fault.kind,
+                entering: true,
+                received: 0,
+                bytes: if head.wire == Wire::Http { hot::measured(&response).2 } else { 0 },
+                trace: trace.as_deref(),
+            };
+            self.0.told(head, &refused);
+            hot::name(&mut response, &request);
             // Over gRPC the front makes a status of it, and the body its text.
             if let (Wire::Grpc, Response::Http { body, .. }) = (head.wire, &mut response) {
                 *body = fault.message.into_bytes();

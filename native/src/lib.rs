@@ -1,4 +1,4 @@
-//! The native data plane of `vitrify serve`. No dependencies; `unsafe` is in `sys` and `ffi` only.
+//! The native data plane of `vitrify serve`. No dependencies; `unsafe` is in `sys`, `ffi` and `tls/openssl` only.
 #![deny(unsafe_code)]
 
 pub mod access;
@@ -40,8 +40,11 @@ mod shortest;
 pub mod sha256;
 pub mod sys;
 pub mod tables;
+pub mod tally;
 pub mod tensor;
 pub mod timeout;
+pub mod tls;
+pub mod traces;
 
 #[cfg(test)]
 mod codec_tests;

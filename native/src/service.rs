@@ -4,11 +4,27 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::tls::Tls;
+
 /// What a request is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wire {
     Http,
     Grpc,
+}
+
+/// Who is at the other end of a connection.
+#[derive(Debug, Clone)]
+pub struct Peer {
+    pub address: IpAddr,
+    /// What its certificate calls it, where it has shown one that the clients' authority has signed.
+    pub name: Option<Arc<str>>,
+}
+
+impl From<[u8; 4]> for Peer {
+    fn from(address: [u8; 4]) -> Peer {
+        Peer { address: address.into(), name: None }
+    }
 }
 
 /// A request's head. Names of headers are lower-case; the path is as it was sent, still percent-encoded, no query.
@@ -19,7 +35,7 @@ pub struct Head {
     pub path: String,
     pub query: String,
     pub headers: Vec<(String, String)>,
-    pub peer: IpAddr,
+    pub peer: Peer,
     pub arrived: Instant,
 }
 
@@ -103,5 +119,11 @@ pub trait Front: Send + Sync {
 }
 
 /// How the front is made: `front::start`.
-pub type Start =
-    fn(host: &str, http: Option<u16>, grpc: Option<u16>, limits: Limits, service: Arc<dyn Service>) -> std::io::Result<Arc<dyn Front>>;
+pub type Start = fn(
+    host: &str,
+    http: Option<u16>,
+    grpc: Option<u16>,
+    limits: Limits,
+    tls: Option<Tls>,
+    service: Arc<dyn Service>,
+) -> std::io::Result<Arc<dyn Front>>;

@@ -257,7 +257,7 @@ fn several_fronts_share_a_port() {
     let first = serve(limits());
     let port = first.front.ports().0;
     let service = Arc::new(common::Shared(Arc::clone(&first.house)));
-    let second = vitrify_plane::front::start("localhost", Some(port), None, limits(), service).unwrap();
+    let second = vitrify_plane::front::start("localhost", Some(port), None, limits(), None, service).unwrap();
     assert_eq!(second.ports(), (port, 0));
     first.front.stop();
     ok(&mut connect(port));

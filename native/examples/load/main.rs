@@ -1,13 +1,14 @@
 //! A load generator: connections that each send one request after the other, over HTTP/1.1 or gRPC, in one thread.
 //!
 //! `load HOST:PORT [--path PATH | --grpc /PACKAGE.SERVICE/METHOD] [--connections 16] [--seconds 5] [--warmup 1]
-//! [--body FILE] [--header 'NAME: VALUE']... [--method POST] [--json]`
+//! [--body FILE] [--header 'NAME: VALUE']... [--method POST] [--tls] [--json]`
 //!
 //! The body of a gRPC request is one message, without its prefix. An answer is a success where its status is 2xx, over
 //! gRPC where `grpc-status` is 0; the others are counted by status, and are not part of the figures.
 
 mod http;
 mod rpc;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -53,6 +54,7 @@ struct Options {
     seconds: f64,
     warmup: f64,
     json: bool,
+    tls: bool,
     request: Request,
 }
 
@@ -63,8 +65,8 @@ struct Figures {
     failures: BTreeMap<String, u64>,
 }
 
-struct Connection {
-    socket: TcpStream,
+struct Connection<'a> {
+    stream: tls::Stream<'a>,
     session: Box<dyn Session>,
     out: Vec<u8>,
     written: usize,
@@ -72,11 +74,11 @@ struct Connection {
     interest: u32,
 }
 
-impl Connection {
-    fn new(options: &Options) -> io::Result<Connection> {
+impl<'a> Connection<'a> {
+    fn new(options: &Options, client: Option<&'a tls::Client>) -> io::Result<Connection<'a>> {
         let socket = TcpStream::connect(&*options.address)?;
         socket.set_nodelay(true)?;
-        socket.set_nonblocking(true)?;
+        let stream = tls::Stream::new(socket, client)?;
         let mut session: Box<dyn Session> = if options.grpc {
             Box::new(rpc::Session::new(&options.request))
         } else {
@@ -85,12 +87,12 @@ impl Connection {
         let mut out = Vec::new();
         session.open(&mut out);
         session.begin(&mut out);
-        Ok(Connection { socket, session, out, written: 0, begun: Instant::now(), interest: READABLE })
+        Ok(Connection { stream, session, out, written: 0, begun: Instant::now(), interest: READABLE })
     }
 
     fn flush(&mut self) -> io::Result<()> {
         while self.written < self.out.len() {
-            match self.socket.write(&self.out[self.written..]) {
+            match self.stream.write(&self.out[self.written..]) {
                 Ok(count) => self.written += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),
@@ -103,7 +105,7 @@ impl Connection {
 
     /// Read and answer what has come. `Err` where the connection has ended, with the reason.
     fn turn(&mut self, scratch: &mut [u8], figures: &mut Figures) -> Result<(), String> {
-        match self.socket.read(scratch) {
+        match self.stream.read(scratch) {
             Ok(0) => return Err("the connection was closed".to_string()),
             Ok(count) => match self.session.take(&scratch[..count], &mut self.out) {
                 Outcome::More => {}
@@ -132,7 +134,7 @@ impl Connection {
         let wants = if self.out.is_empty() { READABLE } else { READABLE | WRITABLE };
         if wants != self.interest {
             self.interest = wants;
-            epoll.modify(self.socket.as_raw_fd(), token, wants)?;
+            epoll.modify(self.stream.socket.as_raw_fd(), token, wants)?;
         }
         Ok(())
     }
@@ -141,11 +143,13 @@ impl Connection {
 /// Run for so long, and return what was counted after the warm-up, and its seconds.
 fn run(options: &Options) -> io::Result<(Figures, f64)> {
     let epoll = Epoll::new()?;
+    let sealing = if options.tls { Some(tls::Client::new(options.grpc)) } else { None };
+    let client = sealing.as_ref();
     let mut connections = Vec::new();
     for token in 0..options.connections {
-        let mut connection = Connection::new(options)?;
+        let mut connection = Connection::new(options, client)?;
         connection.flush()?;
-        epoll.add(connection.socket.as_raw_fd(), token as u64, READABLE)?;
+        epoll.add(connection.stream.socket.as_raw_fd(), token as u64, READABLE)?;
         connections.push(connection);
     }
     let (mut figures, mut scratch) = (Figures::default(), vec![0; 256 * 1024]);
@@ -167,9 +171,9 @@ fn run(options: &Options) -> io::Result<(Figures, f64)> {
                 if !reason.is_empty() {
                     *figures.failures.entry(reason).or_default() += 1;
                 }
-                *connection = Connection::new(options)?;
+                *connection = Connection::new(options, client)?;
                 let _ = connection.flush();
-                epoll.add(connection.socket.as_raw_fd(), event.token(), READABLE)?;
+                epoll.add(connection.stream.socket.as_raw_fd(), event.token(), READABLE)?;
             }
             connection.watch(&epoll, event.token())?;
         }
@@ -212,10 +216,12 @@ fn options() -> Result<Options, String> {
         body: Vec::new(),
     };
     let address = String::new();
-    let mut found = Options { address, grpc: false, connections: 16, seconds: 5.0, warmup: 1.0, json: false, request };
+    let (grpc, json, tls) = (false, false, false);
+    let mut found = Options { address, grpc, connections: 16, seconds: 5.0, warmup: 1.0, json, tls, request };
     while let Some(name) = arguments.next() {
-        if name == "--json" {
-            found.json = true;
+        if name == "--json" || name == "--tls" {
+            found.json |= name == "--json";
+            found.tls |= name == "--tls";
             continue;
         }
         if !name.starts_with("--") {

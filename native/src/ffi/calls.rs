@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{guard, tell, Bytes, Happened, Kept, FAILED};
+use super::{boxed, guard, tell, Bytes, Happened, Kept, FAILED};
 use crate::general::Event;
 use crate::house::House;
 use crate::local::{collected, Completed};
@@ -24,6 +24,14 @@ pub unsafe extern "C" fn vp_next(house: &Arc<House>, happened: &mut Happened) ->
         if house.events.over() {
             return Ok(0);
         }
+    })
+}
+
+/// Wait for requests that are traced and have ended: a text to be freed, or null when all is over.
+#[no_mangle]
+pub extern "C" fn vp_records(house: &Arc<House>) -> *mut String {
+    guard(std::ptr::null_mut(), || {
+        Ok(house.records.take(Duration::from_secs(3600)).map_or(std::ptr::null_mut(), boxed))
     })
 }
 
@@ -100,7 +108,7 @@ fn described(head: &Head, client: &str, request: &str) -> String {
     }
     out.push_str(&format!(
         ",\"peer\":\"{}\",\"age\":{:?},\"headers\":[",
-        head.peer,
+        head.peer.address,
         head.arrived.elapsed().as_secs_f64()
     ));
     for (number, (name, value)) in head.headers.iter().enumerate() {

@@ -12,6 +12,7 @@ use crate::fault::{Fault, Kind};
 use crate::house::House;
 use crate::service::Limits;
 use crate::tables::Table;
+use crate::tls::{self, Papers, Tls};
 
 /// Build a house.
 #[no_mangle]
@@ -43,7 +44,8 @@ pub extern "C" fn vp_house_set(house: &Arc<House>, what: Bytes, table: Bytes) ->
     guard(FAILED, || house.set(what.text(), table.text()).map(|()| OK).map_err(wrong))
 }
 
-/// Listen on the ports; negative is none. They become the ports that were found.
+/// Listen on the ports; negative is none. They become the ports that were found. Where the limits have `certificate`, it is
+/// TLS: with `key` and, for clients that need certificates, `authority`. A file that cannot be used is malformed.
 #[no_mangle]
 pub extern "C" fn vp_house_start(house: &Arc<House>, host: Bytes, ports: &mut [i32; 2], limits: Bytes) -> i32 {
     guard(FAILED, || {
@@ -60,7 +62,10 @@ pub extern "C" fn vp_house_start(house: &Arc<House>, host: Bytes, ports: &mut [i
             streams: table.get("streams").count() as u32,
         };
         let [http, grpc] = ports.map(|port| if port < 0 { None } else { Some(port as u16) });
-        let found = house.start(crate::front::start, host.text(), (http, grpc), limits);
+        let [certificate, key, authority] = ["certificate", "key", "authority"].map(|name| table.get(name).text());
+        let papers = Papers { certificate, key, authority };
+        let tls = if certificate.is_empty() { None } else { Some(Tls::open(&papers).map_err(wrong)?) };
+        let found = house.start(crate::front::start, host.text(), (http, grpc), limits, tls);
         let (first, second) = found.map_err(|error| Fault::new(Kind::Unavailable, error.to_string()))?;
         *ports = [http.map_or(-1, |_| i32::from(first)), grpc.map_or(-1, |_| i32::from(second))];
         Ok(OK)
@@ -95,4 +100,10 @@ pub extern "C" fn vp_house_stop(house: &Arc<House>) {
 #[no_mangle]
 pub extern "C" fn vp_house_figures(house: &Arc<House>) -> *mut String {
     guard(std::ptr::null_mut(), || Ok(boxed(house.figures())))
+}
+
+/// Why there is no TLS: a text to be freed, empty where there is.
+#[no_mangle]
+pub extern "C" fn vp_tls_missing() -> *mut String {
+    guard(std::ptr::null_mut(), || Ok(boxed(tls::missing().unwrap_or_default())))
 }

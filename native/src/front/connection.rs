@@ -1,15 +1,17 @@
 //! One socket: bytes in and out, its protocol, its end.
 
-use std::io::{self, Read};
-use std::net::{IpAddr, Shutdown, TcpStream};
+use std::io;
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::channel::Channel;
 use super::outbox::{Outbox, Said};
 use super::outgoing::Outgoing;
 use super::protocol::{duration, Desk, Flow, Protocol};
-use crate::service::{Limits, Service};
+use crate::service::{Limits, Peer, Service};
 use crate::sys::{READABLE, WRITABLE};
+use crate::tls::Tls;
 
 /// Reads of one connection before the others have their turn.
 const READS: usize = 8;
@@ -29,6 +31,7 @@ const KEPT: usize = 64 * 1024;
 pub(crate) struct Shared {
     pub service: Arc<dyn Service>,
     pub limits: Limits,
+    pub tls: Option<Tls>,
     pub outbox: Arc<Outbox>,
     pub now: Instant,
     pub draining: bool,
@@ -44,11 +47,12 @@ enum Phase {
 
 /// The connection.
 pub(crate) struct Connection {
-    socket: TcpStream,
+    channel: Channel,
     token: u64,
-    peer: IpAddr,
+    peer: Peer,
     protocol: Box<dyn Protocol>,
     out: Outgoing,
+    begun: Instant,
     /// Bytes that have come and that the protocol could not use yet.
     rest: Vec<u8>,
     phase: Phase,
@@ -68,13 +72,21 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub fn new(socket: TcpStream, token: u64, peer: IpAddr, protocol: Box<dyn Protocol>, out: Outgoing) -> Connection {
+    pub fn new(
+        channel: Channel,
+        token: u64,
+        peer: Peer,
+        protocol: Box<dyn Protocol>,
+        out: Outgoing,
+        now: Instant,
+    ) -> Connection {
         Connection {
-            socket,
+            channel,
             token,
             peer,
             protocol,
             out,
+            begun: now,
             rest: Vec::new(),
             phase: Phase::Open,
             ended: false,
@@ -88,7 +100,7 @@ impl Connection {
     }
 
     pub fn socket(&self) -> &TcpStream {
-        &self.socket
+        self.channel.socket()
     }
 
     pub fn dead(&self) -> bool {
@@ -100,9 +112,20 @@ impl Connection {
         self.phase == Phase::Open
     }
 
-    /// Whether an answer is missing, or not wholly written.
+    /// Whether an answer is missing, or not wholly written. In a handshake nothing was asked yet.
     pub fn busy(&self) -> bool {
-        self.phase == Phase::Open && (self.protocol.unanswered() || !self.out.is_empty())
+        self.phase == Phase::Open && !self.channel.shaking() && (self.protocol.unanswered() || self.owes())
+    }
+
+    /// Whether something waits for the socket.
+    fn owes(&self) -> bool {
+        !self.out.is_empty() || self.channel.waits()
+    }
+
+    /// Whether the client's bytes are waited for.
+    fn listens(&self) -> bool {
+        let wanted = self.phase != Phase::Open || self.channel.shaking() || self.protocol.flow() == Flow::Read;
+        !self.ended && wanted
     }
 
     fn turn<T>(&mut self, shared: &Shared, act: impl FnOnce(&mut dyn Protocol, &mut Desk<'_>) -> T) -> T {
@@ -111,7 +134,7 @@ impl Connection {
             limits: &shared.limits,
             outbox: &shared.outbox,
             token: self.token,
-            peer: self.peer,
+            peer: &self.peer,
             now: shared.now,
             draining: shared.draining,
             out: &mut self.out,
@@ -122,26 +145,54 @@ impl Connection {
     /// Read what has come.
     pub fn readable(&mut self, shared: &Shared, scratch: &mut [u8]) {
         for _ in 0..READS {
-            if self.ended || (self.phase == Phase::Open && self.protocol.flow() != Flow::Read) {
+            if !self.listens() {
                 return;
             }
-            match self.socket.read(scratch) {
-                Ok(0) => {
-                    self.ended = true;
-                    self.protocol.left();
-                }
-                Ok(count) => {
-                    if self.phase == Phase::Open {
-                        self.feed(shared, &scratch[..count]);
+            if self.phase != Phase::Open {
+                return self.skip(scratch);
+            }
+            let shaking = self.channel.shaking();
+            let got = self.channel.read(scratch);
+            if shaking && !self.channel.shaking() {
+                self.peer.name = self.channel.name().map(Arc::from);
+            }
+            match got {
+                Ok(got) => {
+                    if got.count > 0 {
+                        self.feed(shared, &scratch[..got.count]);
                     }
-                    if count < scratch.len() {
+                    if got.ended {
+                        self.ended = true;
+                        self.protocol.left();
+                    }
+                    if !got.more {
                         return;
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // What comes is no TLS, or not whole: the alert that says so goes out, and nothing else.
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => return self.end(shared),
                 Err(_) => return self.kill(),
             }
+        }
+    }
+
+    fn skip(&mut self, scratch: &mut [u8]) {
+        match self.channel.skip(scratch) {
+            Ok(ended) => self.ended |= ended,
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(_) => self.kill(),
+        }
+    }
+
+    /// End our side, and forget what comes.
+    fn end(&mut self, shared: &Shared) {
+        self.phase = Phase::Lingering(shared.now);
+        self.protocol.left();
+        self.rest = Vec::new();
+        if !self.channel.end() {
+            self.kill();
         }
     }
 
@@ -180,13 +231,8 @@ impl Connection {
         if self.phase == Phase::Open && !self.rest.is_empty() && self.protocol.flow() == Flow::Read {
             self.feed(shared, &[]);
         }
-        if self.phase == Phase::Open && self.protocol.flow() == Flow::Finish && self.out.is_empty() {
-            self.phase = Phase::Lingering(shared.now);
-            self.protocol.left();
-            self.rest = Vec::new();
-            if self.socket.shutdown(Shutdown::Write).is_err() {
-                self.kill();
-            }
+        if self.phase == Phase::Open && self.protocol.flow() == Flow::Finish && !self.owes() {
+            self.end(shared);
         }
         if self.ended && matches!(self.phase, Phase::Lingering(_)) {
             self.kill();
@@ -195,13 +241,10 @@ impl Connection {
 
     fn write(&mut self, shared: &Shared) {
         loop {
-            let before = self.out.waiting();
-            if before > 0 {
-                match self.out.flush(&mut self.socket) {
-                    Ok(true) => self.mark = None,
-                    Ok(false) => {}
-                    Err(_) => return self.kill(),
-                }
+            match self.channel.flush(&mut self.out) {
+                Ok(true) => self.mark = None,
+                Ok(false) => {}
+                Err(_) => return self.kill(),
             }
             let left = self.out.waiting();
             self.turn(shared, |protocol, desk| protocol.pump(desk));
@@ -213,9 +256,10 @@ impl Connection {
 
     /// What epoll has to be told.
     pub fn wants(&self) -> u32 {
-        let reads = !self.ended && (self.phase != Phase::Open || self.protocol.flow() == Flow::Read);
-        let writes = self.phase == Phase::Open && !self.out.is_empty();
-        (if reads { READABLE } else { 0 }) | (if writes { WRITABLE } else { 0 })
+        // In a handshake an answer waits for the client, not for the socket.
+        let ready = self.channel.waits() || (!self.channel.shaking() && !self.out.is_empty());
+        let writes = self.phase == Phase::Open && ready;
+        (if self.listens() { READABLE } else { 0 }) | (if writes { WRITABLE } else { 0 })
     }
 
     /// Look at the clock.
@@ -227,13 +271,16 @@ impl Connection {
             }
             return;
         }
+        if self.channel.shaking() && past(self.begun, shared.limits.head_seconds) {
+            return self.kill();
+        }
         let moved = self.out.total() - std::mem::replace(&mut self.taken, self.out.total()) >= MOVED;
         let beyond = !moved && self.protocol.beyond(&self.out, shared.limits.send_bytes);
         self.slow = if beyond { self.slow + 1 } else { 0 };
         if self.slow == SLOW_TICKS {
             return self.kill();
         }
-        if self.out.is_empty() {
+        if !self.owes() {
             self.mark = None;
             self.out.shrink();
         } else {

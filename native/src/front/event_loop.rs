@@ -1,11 +1,12 @@
 //! The loop: one thread that waits for sockets and answers, and gives every connection its turns.
 
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::unix::io::AsRawFd;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::channel::Channel;
 use super::connection::{Connection, Shared};
 use super::control::Control;
 use super::outbox::Parcel;
@@ -13,7 +14,9 @@ use super::outgoing::Outgoing;
 use super::protocol::{Desk, Protocol};
 use crate::http1::connection::Http1;
 use crate::http2::connection::Http2;
+use crate::service::Peer;
 use crate::sys::{exhausted, Epoll, Event, BROKEN, READABLE, WRITABLE};
+use crate::tls::sealed::Sealed;
 
 /// Which protocol a listener speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -256,13 +259,15 @@ impl EventLoop {
         }
     }
 
-    fn add(&mut self, socket: std::net::TcpStream, peer: std::net::IpAddr, kind: Kind) -> std::io::Result<()> {
+    fn add(&mut self, socket: TcpStream, peer: IpAddr, kind: Kind) -> std::io::Result<()> {
         let used = self.places.len() - self.free.len();
         if used >= self.shared.limits.connections.saturating_add(OVERFLOW) {
             return Ok(());
         }
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
+        let channel = Channel::new(socket, self.sealed(kind)?);
+        let peer = Peer { address: peer, name: None };
         let index = match self.free.pop() {
             Some(index) => index,
             None => {
@@ -271,14 +276,14 @@ impl EventLoop {
             }
         };
         let token = u64::from(self.places[index as usize].generation) << 32 | u64::from(index);
-        if let Err(error) = self.epoll.add(socket.as_raw_fd(), token, READABLE) {
+        if let Err(error) = self.epoll.add(channel.socket().as_raw_fd(), token, READABLE) {
             self.free.push(index);
             return Err(error);
         }
         let full = self.open >= self.shared.limits.connections;
         let mut out = Outgoing::default();
-        let protocol = self.protocol(kind, full, token, peer, &mut out);
-        let mut connection = Connection::new(socket, token, peer, protocol, out);
+        let protocol = self.protocol(kind, full, token, &peer, &mut out);
+        let mut connection = Connection::new(channel, token, peer, protocol, out, self.shared.now);
         connection.counted = !full;
         self.open += usize::from(!full);
         self.places[index as usize].connection = Some(Box::new(connection));
@@ -286,15 +291,18 @@ impl EventLoop {
         Ok(())
     }
 
-    fn protocol(
-        &self,
-        kind: Kind,
-        full: bool,
-        token: u64,
-        peer: std::net::IpAddr,
-        out: &mut Outgoing,
-    ) -> Box<dyn Protocol> {
-        let Shared { service, limits, outbox, now, draining } = &self.shared;
+    /// The TLS of a new connection, where there is TLS.
+    fn sealed(&self, kind: Kind) -> std::io::Result<Option<Sealed>> {
+        let tls = match &self.shared.tls {
+            Some(tls) => tls,
+            None => return Ok(None),
+        };
+        let sealed = Sealed::new(if kind == Kind::Http1 { &tls.web } else { &tls.rpc });
+        sealed.map(Some).ok_or_else(|| std::io::ErrorKind::OutOfMemory.into())
+    }
+
+    fn protocol(&self, kind: Kind, full: bool, token: u64, peer: &Peer, out: &mut Outgoing) -> Box<dyn Protocol> {
+        let Shared { service, limits, outbox, now, draining, .. } = &self.shared;
         let mut desk = Desk { service, limits, outbox, token, peer, now: *now, draining: *draining, out };
         match kind {
             Kind::Http1 => {

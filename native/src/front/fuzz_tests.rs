@@ -1,6 +1,5 @@
 //! Both protocols fed with mutations of valid bytes: whatever comes, nothing panics, hangs, or grows without a bound.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -116,7 +115,7 @@ fn feed(protocol: &mut dyn Protocol, bytes: &[u8], random: &mut Random) {
             limits: &limits,
             outbox: &outbox,
             token: 0,
-            peer: IpAddr::from([127, 0, 0, 1]),
+            peer: &[127, 0, 0, 1].into(),
             now,
             draining: false,
             out: &mut out,

@@ -3,6 +3,7 @@
 //! A request that has come whole is given to the [`Service`]; its answers come back from any thread through the
 //! outbox. What a client can make the front hold or wait for is bounded by [`Limits`].
 
+mod channel;
 pub(crate) mod connection;
 mod control;
 mod event_loop;
@@ -18,6 +19,7 @@ use std::time::Instant;
 
 use crate::service::{Front, Limits, Service};
 use crate::sys;
+use crate::tls::Tls;
 use connection::Shared;
 use control::Control;
 use event_loop::{EventLoop, Kind};
@@ -33,7 +35,7 @@ struct Running {
 }
 
 /// Listen and serve. `host` is an address or a name; of a name with several addresses (`localhost`) all are listened
-/// on. A port of 0 takes any that is free, `None` does not listen.
+/// on. A port of 0 takes any that is free, `None` does not listen. With `tls` nothing else is spoken.
 ///
 /// # Errors
 /// The host is unknown, or a port cannot be listened on.
@@ -42,6 +44,7 @@ pub fn start(
     http: Option<u16>,
     grpc: Option<u16>,
     limits: Limits,
+    tls: Option<Tls>,
     service: Arc<dyn Service>,
 ) -> io::Result<Arc<dyn Front>> {
     let mut listeners = Vec::new();
@@ -58,7 +61,7 @@ pub fn start(
     let ports = (listen(http, Kind::Http1)?, listen(grpc, Kind::Http2)?);
     let outbox = Arc::new(Outbox::new()?);
     let control = Arc::new(Control::default());
-    let shared = Shared { service, limits, outbox: Arc::clone(&outbox), now: Instant::now(), draining: false };
+    let shared = Shared { service, limits, tls, outbox: Arc::clone(&outbox), now: Instant::now(), draining: false };
     let event_loop = EventLoop::new(listeners, shared, Arc::clone(&control))?;
     let thread = Builder::new().name("vitrify-front".to_string()).spawn(move || event_loop.run())?;
     Ok(Arc::new(Running { ports, control, outbox, thread: Mutex::new(Some(thread)) }))

@@ -1,12 +1,11 @@
 //! What the loop and a connection's protocol know of each other.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::outbox::{Outbox, Said};
 use super::outgoing::Outgoing;
-use crate::service::{Limits, Service};
+use crate::service::{Limits, Peer, Service};
 
 /// What a protocol works with for one turn.
 pub(crate) struct Desk<'a> {
@@ -14,7 +13,7 @@ pub(crate) struct Desk<'a> {
     pub limits: &'a Limits,
     pub outbox: &'a Arc<Outbox>,
     pub token: u64,
-    pub peer: IpAddr,
+    pub peer: &'a Peer,
     pub now: Instant,
     pub draining: bool,
     pub out: &'a mut Outgoing,

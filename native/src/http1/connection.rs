@@ -165,7 +165,7 @@ impl Http1 {
     fn admit(&mut self, desk: &mut Desk<'_>, parsed: Parsed) -> Result<(), Refusal> {
         let Parsed { method, path, query, headers, modern, keep, length, expects } = parsed;
         let slot = Slot { modern, keep, bodiless: method == "HEAD", begun: None, held: Vec::new() };
-        let head = Head { wire: Wire::Http, method, path, query, headers, peer: desk.peer, arrived: desk.now };
+        let head = Head { wire: Wire::Http, method, path, query, headers, peer: desk.peer.clone(), arrived: desk.now };
         let most = match desk.service.admit(&head) {
             Ok(most) => most,
             Err(response) => {

@@ -1,11 +1,10 @@
 //! A request's head out of a decoded header list: what RFC 9113, 8.2 and 8.3 ask of it.
 
-use std::net::IpAddr;
 use std::time::Instant;
 
 use crate::grpc;
 use crate::http1::head::{field, token};
-use crate::service::{Head, Wire};
+use crate::service::{Head, Peer, Wire};
 
 /// A checked request.
 #[derive(Debug)]
@@ -30,7 +29,7 @@ struct Pseudo {
 }
 
 /// Check a list and make a head of it.
-pub(super) fn request(list: Vec<(String, String)>, peer: IpAddr, now: Instant) -> Result<Request, Malformed> {
+pub(super) fn request(list: Vec<(String, String)>, peer: &Peer, now: Instant) -> Result<Request, Malformed> {
     let mut pseudo = Pseudo::default();
     let (mut headers, mut length, mut host) = (Vec::with_capacity(list.len()), None, false);
     for (name, value) in list {
@@ -61,7 +60,7 @@ pub(super) fn request(list: Vec<(String, String)>, peer: IpAddr, now: Instant) -
     }
     let form = headers.iter().find(|(name, _)| name == "content-type").and_then(|(_, value)| grpc::content_type(value));
     let wire = if form == Some(true) && method == "POST" { Wire::Grpc } else { Wire::Http };
-    let head = Head { wire, method, path, query, headers, peer, arrived: now };
+    let head = Head { wire, method, path, query, headers, peer: peer.clone(), arrived: now };
     Ok(Request { head, length, foreign: form.is_some() && wire == Wire::Http })
 }
 
@@ -126,7 +125,7 @@ mod tests {
 
     fn made(pairs: &[(&str, &str)]) -> Result<Request, Malformed> {
         let list = pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-        request(list, IpAddr::from([127, 0, 0, 1]), Instant::now())
+        request(list, &[127, 0, 0, 1].into(), Instant::now())
     }
 
     const GOOD: [(&str, &str); 4] =

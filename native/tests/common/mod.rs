@@ -133,7 +133,7 @@ pub struct Server {
 pub fn serve(limits: Limits) -> Server {
     let house = Arc::new(House::default());
     let service = Arc::new(Shared(Arc::clone(&house)));
-    let front = front::start("127.0.0.1", Some(0), Some(0), limits, service).expect("the front starts");
+    let front = front::start("127.0.0.1", Some(0), Some(0), limits, None, service).expect("the front starts");
     Server { front, house }
 }
 

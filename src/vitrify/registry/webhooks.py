@@ -27,6 +27,7 @@ from sqlalchemy import select, update
 
 from vitrify.core.errors import UnavailableError, UsageError, VitrifyError
 from vitrify.core.wire import to_builtins
+from vitrify.registry.api.listening import bracketed
 from vitrify.registry.database.schema import deliveries, events, webhooks
 from vitrify.registry.events import to_event
 
@@ -198,8 +199,7 @@ def _post(target: Target, address: str, body: bytes, headers: dict[str, str]) ->
     Raises:
         UnavailableError: Nobody answered in time, or with another certificate.
     """
-    host = f"[{target.host}]" if ":" in target.host else target.host
-    named = {**headers, "Host": f"{host}:{target.port}", "User-Agent": "vitrify-webhook"}
+    named = {**headers, "Host": f"{bracketed(target.host)}:{target.port}", "User-Agent": "vitrify-webhook"}
     common: dict[str, Any] = {"port": target.port, "timeout": _TIMEOUT, "retries": False}
     pool: urllib3.HTTPConnectionPool
     if target.scheme == "https":

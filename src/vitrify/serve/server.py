@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from vitrify.core.errors import UsageError
-from vitrify.registry.api.listening import is_loopback
+from vitrify.registry.api.listening import bracketed, is_loopback
 from vitrify.serve.clients import Clients
 from vitrify.serve.models.engine import ServingEngine
-from vitrify.serve.models.ensemble import Ensembles
 from vitrify.serve.observe.observer import Observer
 from vitrify.serve.planes import House, choose_plane
 from vitrify.serve.planes.dispatch import Dispatcher
@@ -72,6 +71,9 @@ def check(settings: Settings) -> None:
     if server.client_authority and not server.certificate:
         msg = "clients can only be asked for certificates over TLS"
         raise UsageError(msg, remedy="set certificate and key, too")
+    if nameless := [one.name for one in settings.clients if not one.token_sha256 and not server.client_authority]:
+        msg = f"client {nameless[0]!r} has no token, and nothing here asks for certificates"
+        raise UsageError(msg, remedy="set its token_sha256; or client_authority, and its certificate's name is its own")
     if server.port < 0 and server.grpc_port < 0:
         raise UsageError("neither REST nor gRPC is served", remedy="leave one of port and grpc_port at 0 or more")
     if is_loopback(server.host) or server.insecure:
@@ -121,11 +123,11 @@ class Server:
             memory=settings.server.memory,
             choose=self.rollout.choose,
             watch=self.observer.watching(self.rollout.watch),
+            watch_ensembles=self.rollout.watch,  # the log of predictions has what their models were asked
             answered=self.observer.answered,
             open_session=open_session,
             drain_seconds=settings.server.drain_seconds,
         )
-        self.ensembles = Ensembles(self.engine, settings.ensembles)
         self.rollout.attach(self.engine)
         self.observer.attach(self.engine)
         self.applying = Applying(
@@ -172,10 +174,17 @@ class Server:
         dispatcher = Dispatcher(spoken_http, fault=self.log.fault, begun=observer.begun, seen=observer.seen)
         spoken = {method.path: method for method in methods(engine, self.clients)}
         house = House(
-            server, dispatcher, spoken, self.clients, self.log.fault, begun=observer.begun, seen=observer.seen_rpc
+            server,
+            dispatcher,
+            spoken,
+            self.clients,
+            self.log.fault,
+            begun=observer.begun,
+            seen=observer.seen_rpc,
+            traces=observer.traces,
         )
         http, grpc = await self.plane.start(house)
-        host = f"[{server.host}]" if ":" in server.host.strip("[]") and "[" not in server.host else server.host
+        host = bracketed(server.host)
         scheme = "https" if server.certificate else "http"
         return Listening(
             f"{scheme}://{host}:{http}" if http >= 0 else "", f"{host}:{grpc}" if grpc >= 0 else "", self.plane.name
@@ -189,8 +198,6 @@ class Server:
             listening = await self._listen()
             for error in await self.engine.start(self.applying.first):
                 raise error
-            for error in await self.ensembles.start():
-                raise error
             await self.applying.start()
             loop = asyncio.get_running_loop()
             self.rollout.start(lambda request: asyncio.run_coroutine_threadsafe(self.engine.infer(request), loop))
@@ -202,7 +209,6 @@ class Server:
             self.log.say("draining")
             await asyncio.to_thread(self._settle)
             orderly = await self.plane.stop(server.drain_seconds)
-            self.ensembles.close()
             await self.engine.close(server.drain_seconds)
             await asyncio.to_thread(self.observer.close)
             self.log.say("ended", orderly=orderly)

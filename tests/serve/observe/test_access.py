@@ -11,7 +11,7 @@ from vitrify.core.errors import UsageError
 from vitrify.serve.observe import access
 from vitrify.serve.observe.access import AccessLog
 
-LIMIT = 30.0
+LIMIT = 60.0
 
 
 def until(condition):

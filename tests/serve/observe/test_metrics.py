@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import json
 
+import grpc
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_prometheus
@@ -65,14 +66,33 @@ def test_a_version_has_its_figures(running, accept):
         assert value(found, f"vitrify_model_{name}_seconds_bucket", **model, le="+Inf") == GOOD
 
 
-def test_a_route_counts_what_python_answered(running):
+def test_a_route_counts_what_was_answered_whoever_answered_it(running):
     found = scraped(running)
     route = {"protocol": "rest", "route": "infer"}
     assert value(found, "vitrify_requests_total", **route, status="404") == BAD
     assert value(found, "vitrify_requests_total", protocol="rest", route="none", status="404") == 1
-    if running.plane == "python":
-        assert value(found, "vitrify_requests_total", **route, status="200") == GOOD
-        assert value(found, "vitrify_request_seconds_count", **route) == GOOD + BAD
+    assert value(found, "vitrify_requests_total", **route, status="200") == GOOD
+    assert value(found, "vitrify_request_seconds_count", **route) == GOOD + BAD
+    assert value(found, "vitrify_request_seconds_bucket", **route, le="+Inf") == GOOD + BAD
+    assert value(found, "vitrify_received_bytes_total") > 100 * (GOOD + BAD)
+    assert value(found, "vitrify_sent_bytes_total") > 100 * (GOOD + BAD)
+
+
+def test_a_call_over_grpc_is_counted_by_its_method(running):
+    before = scraped(running)
+    route = {"protocol": "grpc", "route": "inference.GRPCInferenceService/ModelInfer"}
+    with grpc.insecure_channel(running.grpc, [("grpc.use_local_subchannel_pool", 1)]) as channel:
+        for metadata in (WITH, {}):
+            for message, path in ((b"", "ModelInfer"), (b"\xff", "ModelInfer"), (b"", "Nothing")):
+                call = channel.unary_unary(f"/inference.GRPCInferenceService/{path}")
+                with pytest.raises(grpc.RpcError):
+                    call(message, timeout=60, metadata=tuple(metadata.items()))
+    found = scraped(running)
+    more = {key[1:]: count - before.get(key, 0) for key, count in found.items() if key[0] == "vitrify_requests_total"}
+    told = {dict(labels)["status"]: count for labels, count in more.items() if dict(labels)["route"] == route["route"]}
+    assert sum(told.values()) == 4
+    assert told["16"] == 2  # who has no token
+    assert not any("Nothing" in str(labels) for labels in more)
 
 
 def test_the_process_and_the_build_are_told(running):
@@ -89,10 +109,10 @@ def test_figures_and_the_data_of_the_page_need_a_token(running):
     assert ask(running.http, "/dashboard")[0] == 200
 
 
-def test_who_is_not_let_in_is_counted_where_python_refuses(running):
-    if running.plane == "python":
-        ask(running.http, "/metrics")
-        assert value(scraped(running), "vitrify_requests_total", protocol="rest", route="refused", status="401") > 0
+def test_who_is_not_let_in_is_counted(running):
+    ask(running.http, "/metrics")
+    infer(running.http, 1)
+    assert value(scraped(running), "vitrify_requests_total", protocol="rest", route="refused", status="401") >= 2
 
 
 def test_no_histogram_ever_falls(running):

@@ -1,6 +1,7 @@
 """Traces reach a real receiver of OTLP over HTTP, in the caller's trace, with what the queue and the model took."""
 
 import gzip
+import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -8,13 +9,14 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.trace import sampling
 from seen_serving import ask, infer, seen
 from tritonclient.utils import InferenceServerException
+from whole_server import PLANES
 
 from vitrify.core.errors import UsageError
-from vitrify.serve.observe.traces import Traces
-from vitrify.serve.planes import choose_plane
-from vitrify.serve.settings import ServerSettings
+from vitrify.serve.observe.traces import Traces, described
+from vitrify.serve.settings import ClientSettings
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 UNSAMPLED = f"00-{TRACE}-{PARENT}-00"
@@ -70,9 +72,13 @@ def plain(attributes):
     return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in attributes}
 
 
-def test_a_request_over_rest_is_a_span_of_the_callers_trace_with_its_queue_and_its_model(store, collector):
-    with seen("auto", store, server={"traces": address(collector)}) as running:
-        assert running.plane == "python"
+@pytest.fixture(params=PLANES)
+def plane(request):
+    return request.param
+
+
+def test_a_request_over_rest_is_a_span_of_the_callers_trace_with_its_queue_and_its_model(store, collector, plane):
+    with seen(plane, store, server={"traces": address(collector)}) as running:
         headers = {"traceparent": TRACEPARENT, "x-request-id": "request-number-1"}
         assert infer(running.http, 3, headers=headers) == 200
         digest = running.server.engine.served("times").digest
@@ -98,11 +104,13 @@ def test_a_request_over_rest_is_a_span_of_the_callers_trace_with_its_queue_and_i
     assert queue.parent_span_id == compute.parent_span_id == server.span_id
     assert queue.start_time_unix_nano <= queue.end_time_unix_nano == compute.start_time_unix_nano
     assert compute.start_time_unix_nano <= compute.end_time_unix_nano <= server.end_time_unix_nano
+    assert server.start_time_unix_nano <= server.end_time_unix_nano
+    assert len({span.span_id for span, _ in found}) == len(found)
 
 
-def test_a_call_over_grpc_is_a_span_whether_it_succeeds_or_not(store, collector):
+def test_a_call_over_grpc_is_a_span_whether_it_succeeds_or_not(store, collector, plane):
     with (
-        seen("python", store, server={"traces": address(collector)}) as running,
+        seen(plane, store, server={"traces": address(collector)}) as running,
         triton.InferenceServerClient(running.grpc) as client,
     ):
         one = triton.InferInput("X", [2, 4], "FP32")
@@ -119,22 +127,66 @@ def test_a_call_over_grpc_is_a_span_whether_it_succeeds_or_not(store, collector)
     assert (bad[1]["rpc.grpc.status_code"], bad[1]["error.type"]) == (5, "ReferenceNotFoundError")
 
 
-def test_a_trace_that_its_caller_does_not_sample_is_not_told(store, collector):
-    with seen("python", store, server={"traces": address(collector)}) as running:
+def test_a_trace_that_its_caller_does_not_sample_is_not_told(store, collector, plane):
+    with seen(plane, store, server={"traces": address(collector)}) as running:
         assert infer(running.http, 1, headers={"traceparent": UNSAMPLED}) == 200
     assert not [span for span, _ in spans(collector)[0] if span.trace_id.hex() == TRACE]
 
 
-def test_the_access_log_names_the_trace(store, collector, tmp_path):
+def test_the_access_log_names_the_trace_and_the_route(store, collector, tmp_path, plane):
     path = tmp_path / "access.log"
-    with seen("python", store, server={"traces": address(collector), "access_log": str(path)}) as running:
+    with seen(plane, store, server={"traces": address(collector), "access_log": str(path)}) as running:
         assert ask(running.http, "/v2/models/times", headers={"traceparent": TRACEPARENT})[0] == 200
-    assert f'"trace":"{TRACE}"' in path.read_text()
+        assert infer(running.http, 1, headers={"traceparent": UNSAMPLED}) == 200
+        assert infer(running.http, 1) == 200
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    infers = [line for line in lines if line["route"] == "infer"]
+    assert [line["trace"] == TRACE for line in infers] == [True, False]
+    assert [line["trace"] for line in lines if line["route"] != "infer"] == [TRACE]
+    assert infers[1]["trace"] in {span.trace_id.hex() for span, _ in spans(collector)[0]}
+
+
+def test_a_share_of_the_traces_is_told_as_the_variables_say(store, collector, plane, monkeypatch):
+    """By the rule that all of OpenTelemetry has, so that every part of a trace is there or none is."""
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER", "traceidratio")
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER_ARG", "0.5")
+    ids = {f"{1:016x}{number << 60 | 1:016x}": number < 8 for number in range(16)}
+    with seen(plane, store, server={"traces": address(collector)}) as running:
+        for id_ in ids:
+            assert infer(running.http, 1, headers={"traceparent": f"00-{id_}-{PARENT}-00"}) == 200
+    told = {span.trace_id.hex() for span, _ in spans(collector)[0]}
+    assert told == {id_ for id_, sampled in ids.items() if sampled}
+
+
+def test_what_is_refused_is_a_span_too(store, collector, plane):
+    client = ClientSettings(name="ann", token_sha256="0" * 64)
+    with seen(plane, store, clients=(client,), server={"traces": address(collector)}) as running:
+        assert infer(running.http, 1, headers={"traceparent": TRACEPARENT}) == 401
+    found = {span.name: facts for span, facts in spans(collector)[0] if span.trace_id.hex() == TRACE}
+    assert found["POST refused"]["http.response.status_code"] == 401
+    assert found["POST refused"]["url.path"] == "/v2/models/times/infer"
+
+
+@pytest.mark.parametrize(
+    ("sampler", "expected"),
+    [
+        (sampling.DEFAULT_ON, {"parents": True, "rate": 1.0}),
+        (sampling.DEFAULT_OFF, {"parents": True, "rate": 0.0}),
+        (sampling.ParentBasedTraceIdRatio(0.25), {"parents": True, "rate": 0.25}),
+        (sampling.ALWAYS_ON, {"parents": False, "rate": 1.0}),
+        (sampling.ALWAYS_OFF, {"parents": False, "rate": 0.0}),
+        (sampling.TraceIdRatioBased(0.001), {"parents": False, "rate": 0.001}),
+        (sampling.ParentBased(sampling.ALWAYS_OFF, sampling.ALWAYS_OFF), {"parents": False, "rate": 1.0}),
+        (sampling.ParentBased(sampling.ALWAYS_OFF, sampling.TraceIdRatioBased(0.1)), {"parents": False, "rate": 1.0}),
+    ],
+)
+def test_a_plane_is_told_what_a_sampler_does_and_all_where_it_cannot_know(sampler, expected):
+    assert described(sampler.get_description()) == expected
 
 
 @pytest.mark.parametrize("given", ["traceparent", "00-zz-1-01", f"{TRACEPARENT}-more", ""])
-def test_a_traceparent_that_is_none_begins_a_trace(store, collector, given):
-    with seen("python", store, server={"traces": address(collector)}) as running:
+def test_a_traceparent_that_is_none_begins_a_trace(store, collector, given, plane):
+    with seen(plane, store, server={"traces": address(collector)}) as running:
         assert infer(running.http, 1, headers={"traceparent": given}) == 200
     assert all(span.parent_span_id == b"" for span, _ in spans(collector)[0] if span.kind == SERVER)
 
@@ -143,8 +195,3 @@ def test_a_traceparent_that_is_none_begins_a_trace(store, collector, given):
 def test_what_is_no_address_is_refused(given):
     with pytest.raises(UsageError, match="collector"):
         Traces(given)
-
-
-def test_the_native_plane_refuses_traces():
-    with pytest.raises(UsageError, match="tracing"):
-        choose_plane(ServerSettings(plane="native", traces="http://127.0.0.1:4318"))

@@ -112,7 +112,7 @@ def test_a_message_comes_back_and_the_call_is_described(service):
     assert before < call.deadline < time.monotonic() + 2 * SECONDS
 
 
-@pytest.mark.parametrize(("given", "most"), [("1500", 1.5), ("soon", SECONDS * 2), ("9" * 15, SECONDS * 2)])
+@pytest.mark.parametrize(("given", "most"), [("150000", 150.0), ("soon", SECONDS * 2), ("9" * 15, SECONDS * 2)])
 def test_the_metadata_may_say_how_long_a_caller_waits(service, given, most):
     with serving(service.methods()) as address:
         before = time.monotonic()
@@ -230,7 +230,7 @@ def test_a_connection_above_the_limit_is_refused(service):
     with serving(service.methods(), ServerSettings(connections=1)) as address, grpc.insecure_channel(address) as first:
         assert first.unary_unary("/t.T/Echo")(b"a", timeout=SECONDS) == b"a"
         options = (("grpc.use_local_subchannel_pool", 1),)
-        error = refused(address, "Echo", options=options, timeout=5)
+        error = refused(address, "Echo", options=options)
         assert error.code() in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
         assert first.unary_unary("/t.T/Echo")(b"b", timeout=SECONDS) == b"b"
 
@@ -334,7 +334,7 @@ def test_tls_and_clients_by_certificate(service, tmp_path):
     settings = ServerSettings(certificate=str(server[2]), key=str(server[3]))
     with serving(service.methods(), settings) as address:
         assert unary(address, "Echo", b"a", credentials=grpc.ssl_channel_credentials(roots)) == b"a"
-        assert refused(address, "Echo", timeout=5).code() is grpc.StatusCode.UNAVAILABLE
+        assert refused(address, "Echo").code() is grpc.StatusCode.UNAVAILABLE
     mutual = settings.replace(client_authority=str(authority[2]))
     with serving(service.methods(), mutual) as address:
         known, unknown = (
@@ -342,5 +342,5 @@ def test_tls_and_clients_by_certificate(service, tmp_path):
         )
         assert unary(address, "Echo", b"b", credentials=known) == b"b"
         for credentials in (unknown, grpc.ssl_channel_credentials(roots)):
-            error = refused(address, "Echo", credentials=credentials, timeout=5)
+            error = refused(address, "Echo", credentials=credentials)
             assert error.code() is grpc.StatusCode.UNAVAILABLE

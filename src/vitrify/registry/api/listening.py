@@ -30,6 +30,12 @@ def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
     return listener
 
 
+def bracketed(host: str) -> str:
+    """Return a host as it stands in a URL (RFC 3986, section 3.2.2): an IPv6 address in brackets."""
+    plain = host.strip("[]")
+    return f"[{plain}]" if ":" in plain else plain
+
+
 def is_loopback(host: str) -> bool:
     """Say whether a host is this machine for itself only."""
     if host == "localhost":

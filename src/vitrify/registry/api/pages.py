@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import metadata
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -61,7 +62,16 @@ def described(call: Call) -> Answer:
 def browse(call: Call) -> Answer:
     """Return the page for people; what it shows, it asks for with its reader's token."""
     del call
-    return _html(files("vitrify.registry.api").joinpath("browse.html").read_text("utf-8"))
+    return _html(_page())
+
+
+@cache
+def _page() -> str:
+    own = files("vitrify.registry.api")
+    page = own.joinpath("browse.html").read_text("utf-8")
+    for script in ("facts.js", "browse.js"):
+        page = page.replace(f"/* {script} */", own.joinpath(script).read_text("utf-8"), 1)
+    return page
 
 
 def operations(call: Call) -> Answer:

@@ -19,7 +19,7 @@ from vitrify.core.errors import DeniedError, MissingDependencyError, UsageError,
 from vitrify.registry.api.app import Application
 from vitrify.registry.api.authentication import Doorkeeper
 from vitrify.registry.api.content import content_routes
-from vitrify.registry.api.listening import is_loopback, listen
+from vitrify.registry.api.listening import bracketed, is_loopback, listen
 from vitrify.registry.api.log import Log, LogHandler
 from vitrify.registry.api.metrics import Metrics
 from vitrify.registry.api.mlflow import routes as mlflow_routes
@@ -216,5 +216,4 @@ def _load(config: Config, listening: Listening) -> None:
 
 def _url(listening: Listening, listener: socket.socket) -> str:
     scheme = "http" if listening.certificate is None else "https"
-    host = f"[{listening.host}]" if ":" in listening.host.strip("[]") else listening.host
-    return f"{scheme}://{host.replace('[[', '[').replace(']]', ']')}:{listener.getsockname()[1]}"
+    return f"{scheme}://{bracketed(listening.host)}:{listener.getsockname()[1]}"

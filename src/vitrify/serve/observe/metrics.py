@@ -1,7 +1,6 @@
 """Figures of a server: of each version by its lane, of each route by what was answered, and of the process.
 
-What the native plane answers itself never reaches Python: such a request is in the figures of its version, and not in
-those of its route.
+What the native plane answers itself never reaches Python: the plane counts it, and it is added when it is asked for.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import sys
 import threading
 from bisect import bisect_left
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
 from vitrify.core.errors import ReferenceNotFoundError
@@ -28,6 +28,40 @@ if TYPE_CHECKING:
     Counts = Mapping[str, tuple[str, Callable[[], int]]]
 
 
+@dataclass(frozen=True)
+class CountedRoute:
+    """What a plane itself has answered of one route.
+
+    Attributes:
+        protocol: ``rest`` or ``grpc``.
+        route: As the dispatcher calls it.
+        statuses: How many, by their status.
+        seconds: How long they took.
+    """
+
+    protocol: str
+    route: str
+    statuses: dict[int, int]
+    seconds: Histogram
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What a plane itself has answered.
+
+    Attributes:
+        routes: By route.
+        received: Bytes of bodies that came.
+        sent: Bytes of bodies that went.
+        traces_dropped: Traced requests of which nothing could be told.
+    """
+
+    routes: tuple[CountedRoute, ...] = ()
+    received: int = 0
+    sent: int = 0
+    traces_dropped: int = 0
+
+
 class Metrics:
     """Counts what was answered, and gathers everything else when it is asked for. It may be used from any thread.
 
@@ -35,11 +69,15 @@ class Metrics:
         name: Of the plane.
         at: Which of several processes this is; empty for the only one.
         counts: Counters of others: by name, what they count, and what asks them.
+        counted: Asks the plane what it has answered itself.
     """
 
-    def __init__(self, name: str, at: str = "", counts: Counts | None = None) -> None:
+    def __init__(
+        self, name: str, at: str = "", counts: Counts | None = None, counted: Callable[[], Counted] = Counted
+    ) -> None:
         """Count from zero."""
         self._plane, self._at = name, at
+        self._counted = counted
         self._counts = counts or {}
         self._lock = threading.Lock()
         self._requests: Counter[tuple[str, str, int]] = Counter()
@@ -68,7 +106,10 @@ class Metrics:
     def requests(self) -> dict[tuple[str, str, int], int]:
         """Return how many calls were answered, by protocol, route and status."""
         with self._lock:
-            return dict(self._requests)
+            requests = self._requests.copy()
+        for one in self._counted().routes:
+            requests.update({(one.protocol, one.route, status): count for status, count in one.statuses.items()})
+        return dict(requests)
 
     def text(
         self,
@@ -91,13 +132,18 @@ class Metrics:
     def _calls(self) -> list[Family]:
         requests = Family("vitrify_requests", "counter", "Calls that were answered, by their status.")
         seconds = Family("vitrify_request_seconds", "histogram", "Seconds from a call's body to the end of its answer.")
+        for (protocol, route, status), count in sorted(self.requests().items()):
+            requests.add(count, protocol=protocol, route=route, status=str(status))
+        counted = self._counted()
+        histograms = {(one.protocol, one.route): one.seconds for one in counted.routes}
         with self._lock:
-            for (protocol, route, status), count in sorted(self._requests.items()):
-                requests.add(count, protocol=protocol, route=route, status=str(status))
-            for (protocol, route), histogram in sorted(self._seconds.items()):
+            for key, own in self._seconds.items():
+                histograms[key] = _sum(own, histograms[key]) if key in histograms else own
+            for (protocol, route), histogram in sorted(histograms.items()):
                 seconds.count(BOUNDS, histogram, protocol=protocol, route=route)
-            received = Family("vitrify_received_bytes", "counter", "Bytes of bodies that came.").add(self._received)
-            sent = Family("vitrify_sent_bytes", "counter", "Bytes of bodies that went.").add(self._sent)
+            came, went = self._received + counted.received, self._sent + counted.sent
+        received = Family("vitrify_received_bytes", "counter", "Bytes of bodies that came.").add(came)
+        sent = Family("vitrify_sent_bytes", "counter", "Bytes of bodies that went.").add(went)
         return [requests, seconds, received, sent]
 
     def _loaded(self) -> list[Family]:
@@ -113,6 +159,10 @@ class Metrics:
     def _build(self) -> Family:
         family = Family("vitrify_build_info", "gauge", "What serves; always 1.")
         return family.add(1, version=version(), python=".".join(map(str, sys.version_info[:3])), plane=self._plane)
+
+
+def _sum(one: Histogram, other: Histogram) -> Histogram:
+    return Histogram([sum(pair) for pair in zip(one.counts, other.counts, strict=True)], one.total + other.total)
 
 
 def version() -> str:

@@ -1,8 +1,8 @@
 """The observer: all that the server has to know of what is seen.
 
 It is told of every call that reaches Python: when it begins, what a model answered in it, when it has ended. Out of
-that come figures, lines of the access log, and traces. What the native plane answers itself, it logs itself, in the
-same form.
+that come figures, lines of the access log, and traces. What the native plane answers itself, it counts and logs itself,
+in the same form, and tells the traces of it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Observer:
         self.access = AccessLog(settings.access_log, plane.reopen_log) if settings.access_log else None
         self.predictions = _predictions(settings, say)
         self.traces = _traces(settings)
-        self.metrics = Metrics(plane.name, self.process, self._counts(plane))
+        self.metrics = Metrics(plane.name, self.process, self._counts(plane), plane.counted)
         self.errors: deque[dict[str, Any]] = deque(maxlen=_REMEMBERED)
         self.changes: deque[dict[str, Any]] = deque(maxlen=_REMEMBERED)
         self._states: dict[tuple[str, str], str] = {}
@@ -116,7 +116,7 @@ class Observer:
             return
         note.take(request, answer)
         if self.traces is not None:
-            self.traces.answered(note, request, answer)
+            self.traces.answered(note, answer)
 
     # What the plane tells
 
@@ -199,6 +199,9 @@ class Observer:
         if (access := self.access) is not None:
             what = "Lines of the access log that were not written."
             found["vitrify_access_log_dropped"] = (what, lambda: access.dropped + plane.log_dropped())
+        if self.traces is not None:
+            what = "Traced requests of which nothing could be told."
+            found["vitrify_traces_dropped"] = (what, lambda: plane.counted().traces_dropped)
         if (log := self.predictions) is not None:
             found["vitrify_prediction_log_rows"] = ("Rows that were logged.", lambda: log.rows)
             found["vitrify_prediction_log_dropped"] = ("Rows that were to be logged and were not.", lambda: log.dropped)

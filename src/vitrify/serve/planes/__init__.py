@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from vitrify.serve.clients import Clients
     from vitrify.serve.lanes import Lane, LaneSpec, Run, Watch
+    from vitrify.serve.observe.metrics import Counted
+    from vitrify.serve.observe.traces import Traces
     from vitrify.serve.planes.dispatch import Dispatcher
     from vitrify.serve.rpc import Method, RpcCall
     from vitrify.serve.settings import ServerSettings
@@ -35,6 +37,7 @@ class House:
         begun: Told of each call over gRPC, in the task that answers it, before anything else.
         seen: Told of each call over gRPC that has ended, in the same task: the call, the request's id, the gRPC status,
             the seconds that it took, and the bytes that were answered. The dispatcher tells of those over HTTP.
+        traces: Told of the traced requests that a plane answers itself, when they have ended; None without traces.
     """
 
     settings: ServerSettings
@@ -44,6 +47,7 @@ class House:
     fault: Callable[[str, BaseException], None]
     begun: Callable[[RpcCall], None] = lambda _call: None
     seen: Callable[[RpcCall, str, int, float, int], None] = lambda _call, _id, _status, _seconds, _bytes: None
+    traces: Traces | None = None
 
 
 class Plane(Protocol):
@@ -71,6 +75,9 @@ class Plane(Protocol):
     def log_dropped(self) -> int:
         """Return how many lines of the access log the plane itself has not written."""
 
+    def counted(self) -> Counted:
+        """Return what the plane itself has answered, of which nobody else is told."""
+
     async def stop(self, seconds: float) -> bool:
         """Take no connection more; return whether all that was accepted was answered within so many seconds."""
 
@@ -83,14 +90,17 @@ def choose_plane(settings: ServerSettings) -> Plane:
     """
     from vitrify.serve.planes.python import PythonPlane
 
-    needs_python = "TLS" if settings.certificate else "tracing" if settings.traces else ""
-    if settings.plane == "python" or (settings.plane == "auto" and needs_python):
+    if settings.plane == "python":
         return PythonPlane()
-    from vitrify.serve.planes.native import NativePlane, missing
+    from vitrify.serve.planes.native import NativePlane, missing, tls_missing
 
-    if not (reason := missing()) and not needs_python:
+    reason = missing()
+    if reason:
+        reason = f"there is no native plane: {reason}"
+    elif settings.certificate and (unfit := tls_missing()):
+        reason = f"the native plane has no TLS here: {unfit}"
+    if not reason:
         return NativePlane()
     if settings.plane == "native":
-        msg = f"the native plane has no {needs_python}" if needs_python else f"there is no native plane: {reason}"
-        raise UsageError(msg, remedy="take --plane auto, or python")
+        raise UsageError(reason, remedy="take --plane auto, or python")
     return PythonPlane()

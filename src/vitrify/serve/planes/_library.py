@@ -16,7 +16,7 @@ from typing import Any
 from vitrify.core import errors
 from vitrify.serve.faults import codes, said
 
-_ABI = 2
+_ABI = 3
 _FILE = Path(__file__).with_name("libvitrify_plane.so")
 _VARIABLE = "VITRIFY_PLANE"
 RANK = 8
@@ -126,6 +126,7 @@ class Asked(Structure):
 _P, _N, _U64, _D = c_void_p, c_size_t, c_uint64, c_double
 _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "vp_abi": (c_uint32, ()),
+    "vp_tls_missing": (_P, ()),
     "vp_error": (None, (POINTER(Told),)),
     "vp_house_new": (_P, ()),
     "vp_house_log": (None, (_P, c_int32)),
@@ -150,6 +151,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "vp_submit": (c_int32, (_P, _P, POINTER(Array), _N, POINTER(Asked))),
     "vp_cancel": (c_int32, (_P, _P, _U64)),
     "vp_next": (c_int32, (_P, POINTER(Happened))),
+    "vp_records": (_P, (_P,)),
     "vp_answered": (c_int32, (POINTER(Happened),)),
     "vp_happened_free": (None, (_P,)),
     "vp_answer": (c_int32, (_P, _U64, c_uint32, Bytes, Bytes)),
@@ -205,6 +207,19 @@ def missing() -> str:
     except errors.MissingDependencyError as error:
         return error.message
     return ""
+
+
+def tls_missing() -> str:
+    """Return why the native plane, where there is one, has no TLS; empty where it has.
+
+    It speaks TLS by the OpenSSL that Python's own ``ssl`` is linked with: one copy a process, and one to be kept up to
+    date.
+    """
+    try:
+        import ssl  # noqa: F401 (it loads the library)
+    except ImportError as error:
+        return f"this Python has no ssl: {error}"
+    return taken(library().tls_missing()).decode()
 
 
 def lend(data: bytes) -> Bytes:

@@ -1,4 +1,4 @@
-"""gRPC in Python: the server of grpcio. It is the native plane's fallback and reference, and it speaks TLS.
+"""gRPC in Python: the server of grpcio. It is the native plane's fallback and reference.
 
 Messages are bytes here; the protocols know what is in them. A call is let in before its message is read; a message is
 bounded before it is taken, and so are the connections, the calls a connection, and what a client may ping.
@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vitrify.core.errors import BusyError, MalformedError, MissingDependencyError, UsageError
-from vitrify.registry.api.listening import listen
+from vitrify.registry.api.listening import bracketed, listen
 from vitrify.serve.faults import INTERNAL, codes, said
 from vitrify.serve.observe import heard
+from vitrify.serve.planes._certified import of_grpc
 from vitrify.serve.planes.dispatch import request_id
 from vitrify.serve.planes.http_python import deadline_of
 from vitrify.serve.rpc import RpcCall
@@ -97,7 +98,7 @@ class GrpcServer:
         # A socket of ours first: it says in words why an address cannot be used, and finds a port that is free.
         with contextlib.closing(listen(self._settings.host, self._settings.grpc_port, shared=True)) as reserved:
             port: int = reserved.getsockname()[1]
-            address = f"{_bracketed(self._settings.host)}:{port}"
+            address = f"{bracketed(self._settings.host)}:{port}"
             try:
                 credentials = _credentials(self._settings)
                 if credentials is None:
@@ -138,7 +139,7 @@ class GrpcServer:
         try:
             async with contextlib.AsyncExitStack() as stack:
                 if not method.open:
-                    entered = self._clients.enter(call.metadata.get("authorization", ""))
+                    entered = self._clients.enter(call.metadata.get("authorization", ""), of_grpc(context))
                     call.client = stack.enter_context(entered)
                 context.set_trailing_metadata(((REQUEST_ID, id_),))
                 answers = await stack.enter_async_context(contextlib.aclosing(self._answers(method, call, received)))
@@ -283,10 +284,6 @@ def _credentials(settings: ServerSettings) -> Any:
         msg = f"the certificate, its key or the clients' authority cannot be read: {error.strerror or error}"
         raise UsageError(msg, remedy=f"check {settings.certificate} and {settings.key}") from error
     return _library().ssl_server_credentials([(key, chain)], authority, authority is not None)
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
 def _library() -> Any:

@@ -1,4 +1,4 @@
-"""REST in Python: uvicorn with httptools. It is the native plane's fallback and reference, and it speaks TLS.
+"""REST in Python: uvicorn with httptools. It is the native plane's fallback and reference.
 
 Everything is bounded before it is taken: the head by the protocol, the body by its declared length and by what comes,
 the time for each, the connections in all.
@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl, unquote
 
 from vitrify.core.errors import LimitExceededError, MalformedError, MissingDependencyError, UsageError, VitrifyError
 from vitrify.registry.api.listening import listen
+from vitrify.serve.planes._certified import of_ssl
 from vitrify.serve.web import Call
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ _CODINGS = {"gzip": 31, "deflate": 47}
 """The window's bits that zlib wants for a content coding: 47 takes the zlib wrapper and gzip's."""
 _LONGEST_NUMBER = 18
 _TIMEOUT = "x-request-timeout-ms"
+_CERTIFIED = "certified"
+"""Where the state of a request's scope has the name in its connection's certificate."""
 
 
 class HttpApp:
@@ -66,7 +69,9 @@ class HttpApp:
         try:
             async with contextlib.AsyncExitStack() as stack:
                 if not self._dispatcher.is_open(call.method, call.path):
-                    entered = self._clients.enter(call.headers.get("authorization", ""))
+                    entered = self._clients.enter(
+                        call.headers.get("authorization", ""), scope.get("state", {}).get(_CERTIFIED, "")
+                    )
                     call.client = stack.enter_context(entered)
                 call.body = await self._body(call, receive)
                 await _send(call, await self._dispatcher(call), send)
@@ -194,6 +199,15 @@ def _server(app: HttpApp, settings: ServerSettings, listening: asyncio.Event) ->
 
     class Protocol(BoundedProtocol):
         head_seconds = settings.head_seconds
+        certified = ""
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self.certified = of_ssl(transport.get_extra_info("ssl_object"))
+
+        def on_message_begin(self) -> None:
+            super().on_message_begin()
+            self.scope["state"][_CERTIFIED] = self.certified
 
     class Quiet(Server):
         """A server that leaves the process's signals to whoever runs it."""

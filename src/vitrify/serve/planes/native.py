@@ -18,24 +18,30 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from vitrify.core.errors import UsageError
+from vitrify.core.errors import MalformedError, UsageError
 from vitrify.serve.lanes.threads import ThreadLane
-from vitrify.serve.planes._library import ANSWER, FAULT, last_error, lend, library, missing, taken
+from vitrify.serve.observe.metrics import Counted
+from vitrify.serve.observe.traces import Ended
+from vitrify.serve.planes._library import ANSWER, FAULT, last_error, lend, library, missing, taken, tls_missing
 from vitrify.serve.planes.native_calls import Calls
 from vitrify.serve.planes.native_lane import Deliveries, NativeLane, fits, new_happened
 
 if TYPE_CHECKING:
     from vitrify.serve.lanes import Lane, LaneSpec, Run, Watch
+    from vitrify.serve.observe.traces import Traces
     from vitrify.serve.planes import House
     from vitrify.serve.settings import ClientSettings, ServerSettings
 
-__all__ = ["NativeHouse", "NativePlane", "missing"]
+__all__ = ["NativeHouse", "NativePlane", "missing", "tls_missing"]
 
 _HEAD_BYTES, _HEADERS, _STREAMS = 64 * 1024, 128, 256
 _SEND_SECONDS, _SEND_BYTES = 60.0, 64 * 1024 * 1024
 _CALLS = 4096
 """Calls that Python answers at a time."""
 _STDERR = 2
+_HOT = "/v2/models/any/infer"
+_LAST = 5.0
+"""Seconds for the traces of the last requests."""
 
 
 class NativeHouse:
@@ -73,6 +79,7 @@ class NativePlane:
         self._calls: list[Calls] = []
         self._weights: dict[str, tuple[tuple[str, float], ...]] = {}
         self._log_at = ""
+        self._tracing: threading.Thread | None = None
         self._lock = threading.Lock()
         work = (self._house, self._deliveries, self._calls)
         self._thread = threading.Thread(target=_listen, args=work, name="native-plane", daemon=True)
@@ -89,20 +96,28 @@ class NativePlane:
         """Listen, and return the ports of REST and gRPC; -1 for what is not served.
 
         Raises:
-            UsageError: It cannot listen there, or the access log cannot be written.
+            UsageError: It cannot listen there, the certificate cannot be used, or the access log cannot be written.
         """
         settings = house.settings
         self._calls[:] = [Calls(self._house, house, asyncio.get_running_loop())]
         self._house.set("limits", {"body": settings.body, "calls": _CALLS, "call_bytes": 4 * settings.body})
         routes = [f"{route.method} {route.pattern}" for route in house.dispatcher.router.routes if route.open]
         methods = list(house.methods.values())
+        hot = house.dispatcher.router.match("POST", _HOT)
         self._house.set(
             "surface",
             {
                 "open": routes + [f"POST {method.path}" for method in methods if method.open],
                 "streams": [method.path for method in methods if method.streaming is not None],
+                "methods": [method.path for method in methods],
+                "hot": "none" if isinstance(hot, frozenset) else hot[0].label,
             },
         )
+        if (traces := house.traces) is not None:
+            self._house.set("traces", traces.sampling())
+            work = (self._house, traces)
+            self._tracing = threading.Thread(target=_trace, args=work, name="native-traces", daemon=True)
+            self._tracing.start()
         house.clients.watch(self.take_clients)
         self._log_at = settings.access_log
         self.reopen_log()
@@ -113,6 +128,9 @@ class NativePlane:
         ports = (c_int32 * 2)(settings.port, settings.grpc_port)
         if library().house_start(self._house.address, lend(host), byref(ports), lend(limits)) < 0:
             error = last_error()
+            if isinstance(error, MalformedError):
+                msg = f"the certificate, its key or the clients' authority cannot be used: {error.message}"
+                raise UsageError(msg, remedy=f"check {settings.certificate} and {settings.key}") from error
             msg = f"cannot listen on {settings.host}, ports {settings.port} and {settings.grpc_port}: {error.message}"
             raise UsageError(msg, remedy="choose another host or other ports") from error
         return ports[0], ports[1]
@@ -137,9 +155,9 @@ class NativePlane:
             self._weights[model] = weights
             self._house.set("routes", self._weights)
 
-    def figures(self) -> dict[str, int]:
-        """Return ``calls``, those that Python is answering, and ``log_dropped``, lines of the access log."""
-        figures: dict[str, int] = msgspec.json.decode(taken(library().house_figures(self._house.address)))
+    def figures(self) -> dict[str, Any]:
+        """Return ``calls``, those that Python is answering, what was dropped, and what :meth:`counted` returns."""
+        figures: dict[str, Any] = msgspec.json.decode(taken(library().house_figures(self._house.address)))
         return figures
 
     def reopen_log(self) -> None:
@@ -149,7 +167,11 @@ class NativePlane:
 
     def log_dropped(self) -> int:
         """Return how many lines of the access log were not written."""
-        return self.figures()["log_dropped"]
+        return int(self.figures()["log_dropped"])
+
+    def counted(self) -> Counted:
+        """Return what the library has answered without Python."""
+        return msgspec.json.decode(taken(library().house_figures(self._house.address)), type=Counted)
 
     async def stop(self, seconds: float) -> bool:
         """Take no connection more; return whether all that was accepted was answered within so many seconds."""
@@ -161,6 +183,8 @@ class NativePlane:
         for calls in self._calls:
             await calls.stop()
         self._calls.clear()
+        if self._tracing is not None:
+            await loop.run_in_executor(None, self._tracing.join, _LAST)
         return bool(drained == 1)
 
     def close(self) -> None:
@@ -191,7 +215,14 @@ def _listen(house: NativeHouse, deliveries: Deliveries, calls: list[Calls]) -> N
             lib.happened_free(happened.handle)
 
 
-def _limits(settings: ServerSettings) -> dict[str, float]:
+def _trace(house: NativeHouse, traces: Traces) -> None:
+    """Tell of the traced requests that have ended, until all is over."""
+    while text := library().records(house.address):
+        for one in msgspec.json.decode(taken(text), type=list[Ended]):
+            traces.ended(one)
+
+
+def _limits(settings: ServerSettings) -> dict[str, float | str]:
     return {
         "connections": settings.connections,
         "head_bytes": _HEAD_BYTES,
@@ -202,6 +233,9 @@ def _limits(settings: ServerSettings) -> dict[str, float]:
         "send_seconds": _SEND_SECONDS,
         "send_bytes": _SEND_BYTES,
         "streams": _STREAMS,
+        "certificate": settings.certificate,
+        "key": settings.key,
+        "authority": settings.client_authority,
     }
 
 

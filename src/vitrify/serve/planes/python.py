@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vitrify.serve.lanes.threads import ThreadLane
+from vitrify.serve.observe.metrics import Counted
 
 if TYPE_CHECKING:
     from vitrify.serve.lanes import Lane, LaneSpec, Run, Watch
@@ -55,6 +56,10 @@ class PythonPlane:
     def log_dropped(self) -> int:
         """Return none, likewise."""
         return 0
+
+    def counted(self) -> Counted:
+        """Return nothing, likewise."""
+        return Counted()
 
     async def stop(self, seconds: float) -> bool:
         """End both."""
