@@ -56,14 +56,14 @@ TRANSFORMS: tuple[Row, ...] = (
         "sklearn_onnx:SklearnToOnnx",
         "in the source's own precision",
         extra="sklearn",
-        requires=("sklearn", "skl2onnx"),
+        requires=("sklearn",),
     ),
     _road(
         "pickle > onnx",
         "sklearn_onnx:SklearnToOnnx",
         "the same, custom steps traced",
         extra="sklearn",
-        requires=("sklearn", "skl2onnx"),
+        requires=("sklearn",),
     ),
     _road(
         "xgboost > onnx",
@@ -102,7 +102,7 @@ TRANSFORMS: tuple[Row, ...] = (
         "hybrid:ToHybrid",
         "what cannot go to ONNX stays as it is",
         extra="sklearn",
-        requires=("sklearn", "skl2onnx"),
+        requires=("sklearn",),
         cost=2,
     ),
     _road(
@@ -110,7 +110,7 @@ TRANSFORMS: tuple[Row, ...] = (
         "hybrid:ToHybrid",
         "what cannot go to ONNX stays as it is",
         extra="sklearn",
-        requires=("sklearn", "skl2onnx"),
+        requires=("sklearn",),
         cost=2,
     ),
     # Trees and tables for other engines.

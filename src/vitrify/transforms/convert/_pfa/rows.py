@@ -154,16 +154,3 @@ def reference(node: Node, given: Sequence[Any]) -> tuple[Array, ...]:
 def document_of(given: Sequence[Any]) -> Document:
     """Return the document that some values are in."""
     return next(one.document for one in given if isinstance(one, Row))
-
-
-def as_row(value: Any, document: Document) -> Row:
-    """Return a value as a row: a constant's first axis is the rows, and has one or is not there."""
-    if isinstance(value, Row):
-        return value
-    if isinstance(value, Sized):
-        return document.row(value.row())
-    array = np.asarray(value)
-    if array.ndim and array.shape[0] != 1:
-        message = f"a constant of {array.shape[0]} rows beside rows of the data"
-        raise RowError(message)
-    return document.row(array[0] if array.ndim else array)
