@@ -26,8 +26,8 @@ import urllib3
 from sqlalchemy import select, update
 
 from vitrify.core.errors import UnavailableError, UsageError, VitrifyError
+from vitrify.core.hosts import bracketed
 from vitrify.core.wire import to_builtins
-from vitrify.registry.api.listening import bracketed
 from vitrify.registry.database.schema import deliveries, events, webhooks
 from vitrify.registry.events import to_event
 

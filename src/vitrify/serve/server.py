@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from vitrify.core.errors import UsageError
-from vitrify.registry.api.listening import bracketed, is_loopback
+from vitrify.core.hosts import bracketed, is_loopback
 from vitrify.serve.clients import Clients
 from vitrify.serve.models.engine import ServingEngine
 from vitrify.serve.observe.observer import Observer

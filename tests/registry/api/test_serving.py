@@ -17,7 +17,6 @@ from servers import PATIENCE, call, running_server, until
 from vitrify.cli.registry import command
 from vitrify.core.digest import Digest
 from vitrify.core.errors import DeniedError, UnavailableError, UsageError
-from vitrify.registry.api.listening import is_loopback
 from vitrify.registry.api.serving import Listening, serve
 from vitrify.registry.places import local_backend
 from vitrify.registry.registry import Registry
@@ -76,14 +75,6 @@ def test_plain_http_to_other_machines_has_to_be_asked_for(backend, host):
         refused(backend, Listening(host=host, port=0))
     assert "--insecure-http" in error.value.remedy
     Listening(host=host, insecure=True).check()
-
-
-@pytest.mark.parametrize(
-    ("host", "is_own"),
-    [("127.0.0.1", True), ("127.8.8.8", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("a", False)],
-)
-def test_only_this_machine_is_loopback(host, is_own):
-    assert is_loopback(host) is is_own
 
 
 def test_a_certificate_without_its_key_is_refused(backend, certificate):

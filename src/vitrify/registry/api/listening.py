@@ -1,8 +1,7 @@
-"""Listening sockets, and which of them only this machine reaches."""
+"""Listening sockets."""
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 
 from vitrify.core.errors import UsageError
@@ -28,19 +27,3 @@ def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
         msg = f"cannot listen on {host}:{port}: {error.strerror or error}"
         raise UsageError(msg, remedy="choose another --host or --port") from error
     return listener
-
-
-def bracketed(host: str) -> str:
-    """Return a host as it stands in a URL (RFC 3986, section 3.2.2): an IPv6 address in brackets."""
-    plain = host.strip("[]")
-    return f"[{plain}]" if ":" in plain else plain
-
-
-def is_loopback(host: str) -> bool:
-    """Say whether a host is this machine for itself only."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False

@@ -16,10 +16,11 @@ import msgspec
 from sqlalchemy import or_, select
 
 from vitrify.core.errors import DeniedError, MissingDependencyError, UsageError, VitrifyError
+from vitrify.core.hosts import bracketed, is_loopback
 from vitrify.registry.api.app import Application
 from vitrify.registry.api.authentication import Doorkeeper
 from vitrify.registry.api.content import content_routes
-from vitrify.registry.api.listening import bracketed, is_loopback, listen
+from vitrify.registry.api.listening import listen
 from vitrify.registry.api.log import Log, LogHandler
 from vitrify.registry.api.metrics import Metrics
 from vitrify.registry.api.mlflow import routes as mlflow_routes

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vitrify.core.errors import BusyError, MalformedError, MissingDependencyError, UsageError
-from vitrify.registry.api.listening import bracketed, listen
+from vitrify.core.hosts import bracketed
+from vitrify.registry.api.listening import listen
 from vitrify.serve.faults import INTERNAL, codes, said
 from vitrify.serve.observe import heard
 from vitrify.serve.planes._certified import of_grpc
