@@ -32,6 +32,13 @@ LIBRARIES = (
     *("tensorflow-cpu", "jax", "flax", "onnx", "onnxruntime", "openvino", "ai-edge-litert", "coremltools"),
     *("iree-base-runtime", "treelite", "jpmml-evaluator"),
 )
+HOLDS = {
+    "pmml": "its roads start at a live model of scikit-learn or of a booster, of which it writes what they learnt",
+    "treelite": "holds forests and boosted trees, and reads those of scikit-learn, XGBoost and LightGBM",
+    "skops": "holds objects of scikit-learn",
+    "hybrid": "is for a pipeline of scikit-learn with steps that have no road to ONNX",
+}
+"""Why there is no road to a format that not every source leads to."""
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "2", "KERAS_BACKEND": "tensorflow"}
 
 
@@ -59,10 +66,16 @@ def page(seen: dict[str, Any]) -> str:
     for name, forms in rows.items():
         known = {form["target"]: form for form in forms}
         native = forms[0]["target"]
-        cells = [_cell(known.get(target), target == native, notes, f"{name} to {target}") for target in TARGETS]
+        cells = [
+            _cell(known[target], target == native, notes, f"{name} to {target}")
+            if target in known
+            else _nowhere(native, target, notes)
+            for target in TARGETS
+        ]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     counted = [form["verdict"] for forms in rows.values() for form in forms[1:] if form["target"] in TARGETS]
     total = ", ".join(f"{counted.count(verdict)} {verdict}" for verdict in ("proven", "not checked", "refused"))
+    total += f", {sum(line.count('no road [') for line in lines)} without a road"
     versions = ", ".join(f"{library} {version}" for library, version in seen["versions"].items())
     return "\n".join(
         [
@@ -72,7 +85,7 @@ def page(seen: dict[str, Any]) -> str:
             "model and comparing some thousand rows with its source; the figure is the largest absolute error of all",
             "floating-point outputs, extreme inputs included: where answers reach 1e37, an error of 1e31 is rounding.",
             "● is the format that the model is saved in. *Weights* are tensors alone, equal to the bit. A number in",
-            "brackets leads to the reason below; an empty cell has no road. Road by road, with what each step may",
+            "brackets leads to the reason below. Road by road, with what each step may",
             "change: `vitrify formats`. For a model of your own: `vitrify matrix NAME`.",
             "",
             "![Which format leads where](../images/map.svg)",
@@ -94,11 +107,24 @@ def page(seen: dict[str, Any]) -> str:
     )
 
 
-def _cell(form: dict[str, Any] | None, native: bool, notes: list[str], place: str) -> str:
+def _nowhere(source: str, target: str, notes: list[str]) -> str:
+    """Return the cell of a target that the planner has no road to."""
+    from vitrify.core.errors import UnsupportedModelError
+    from vitrify.transforms.planner import plan
+
+    try:
+        road = plan(source, target, fidelity="lossy")
+    except UnsupportedModelError:
+        note = f"no road to {target}: {HOLDS[target]}"
+        if note not in notes:
+            notes.append(note)
+        return f"no road [{notes.index(note) + 1}]"
+    sys.exit(f"{road}: this road was not tried; run this row again")
+
+
+def _cell(form: dict[str, Any], native: bool, notes: list[str], place: str) -> str:
     if native:
         return "●"
-    if form is None:
-        return ""
     if form["verdict"] == "proven":
         return f"{form['error']:.0e}" if form["error"] else "0"
     if form["target"] == "safetensors" and form["verdict"] == "not checked":

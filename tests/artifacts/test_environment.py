@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import platform
 import subprocess
 import sys
@@ -9,15 +10,14 @@ from vitrify.artifacts import environment
 
 def git(folder, *arguments):
     identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-    subprocess.run(["git", "-C", folder, *identity, *arguments], check=True, capture_output=True)
+    command = ["git", "-C", folder, *identity, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def provenance_of(folder):
     script = "import json; from vitrify.artifacts.environment import provenance; print(json.dumps(provenance()))"
     (folder / "train.py").write_text(script)
     done = subprocess.run([sys.executable, folder / "train.py"], capture_output=True, text=True, check=True, cwd="/")
-    import json
-
     return json.loads(done.stdout)
 
 
@@ -47,3 +47,30 @@ def test_the_commit_of_the_training_script_is_kept_and_whether_it_was_changed_si
 
 def test_a_script_outside_any_repository_has_no_commit(tmp_path):
     assert "git" not in provenance_of(tmp_path)
+
+
+def test_the_command_line_names_the_commit_of_the_training_code_not_that_of_where_it_is_installed(tmp_path):
+    script = (
+        "import json, sys, sysconfig; sys.path[0] = sysconfig.get_path('scripts'); "
+        "__file__ = sys.path[0] + '/vitrify'; "  # as the program that pip installs has it
+        "from vitrify.artifacts.environment import provenance; from vitrify.cli.save import load_object; "
+        "sys.argv[1:] and load_object(sys.argv[1]); print(json.dumps(provenance()))"
+    )
+
+    def asked(folder, *arguments):
+        command = [sys.executable, "-c", script, *arguments]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder)
+        return json.loads(done.stdout).get("git", {}).get("commit")
+
+    commits = {}
+    for name in ("ours", "elsewhere"):
+        folder = tmp_path / name
+        folder.mkdir()
+        git(folder, "init")
+        (folder / "train_it.py").write_text(f"model = {name!r}")
+        git(folder, "add", ".")
+        git(folder, "commit", "-m", name)
+        commits[name] = git(folder, "rev-parse", "HEAD")
+    assert asked(tmp_path / "ours") == commits["ours"]
+    assert asked(tmp_path / "elsewhere", "../ours/train_it.py:model") == commits["ours"]
+    assert asked(tmp_path) is None

@@ -19,6 +19,7 @@ from skops.io import dump
 import vitrify
 from vitrify.core.attestation import SCAN
 from vitrify.core.errors import CheckFailedError, UnsupportedModelError, UntrustedCodeError, UsageError
+from vitrify.formats._openvino.silent import openvino
 from vitrify.inspection.identify import describe
 
 X = np.random.default_rng(0).normal(size=(60, 3))
@@ -227,3 +228,43 @@ def test_a_file_that_is_changed_after_its_scan_is_not_packed(file, monkeypatch):
     monkeypatch.setattr(packing, "scan_files", scan_then_change)
     with pytest.raises(CheckFailedError, match="changed while"):
         vitrify.pack(file, "m")
+
+
+def beside(folder, name):
+    """Write an ONNX model and an OpenVINO one whose weights lie beside them, and return what they multiply by."""
+    weights = np.arange(12, dtype=np.float32).reshape(3, 4)
+    value = helper.make_tensor_value_info
+    node, held = helper.make_node("MatMul", ["x", "w"], ["y"]), onnx.numpy_helper.from_array(weights, "w")
+    made = helper.make_graph([node], "g", [value("x", 1, ["n", 3])], [value("y", 1, ["n", 4])], [held])
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    openvino.save_model(
+        openvino.Core().read_model(model.SerializeToString()), folder / f"{name}.xml", compress_to_fp16=False
+    )
+    folders = {"save_as_external_data": True, "location": f"data/{name}.w", "size_threshold": 0}
+    (folder / "data").mkdir()
+    onnx.save(model, folder / f"{name}.onnx", **folders)
+    return weights
+
+
+@pytest.mark.parametrize("ending", ["onnx", "xml"])
+def test_a_graph_named_alone_brings_the_weights_beside_it(ending, tmp_path):
+    weights = beside(tmp_path, "mödel 1")
+    artifact = vitrify.pack(tmp_path / f"mödel 1.{ending}", "m")
+    (given,) = artifact.session().predict({"x": X.astype(np.float32)}).values()
+    np.testing.assert_allclose(given, X.astype(np.float32) @ weights, rtol=1e-5)
+
+
+def test_weights_behind_a_link_are_not_followed(tmp_path):
+    beside(tmp_path, "m")
+    (tmp_path / "data").rename(tmp_path / "elsewhere")
+    (tmp_path / "data").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UntrustedCodeError, match="behind a link"):
+        vitrify.pack(tmp_path / "m.onnx", "m")
+
+
+def test_weights_that_are_gone_are_told_of(tmp_path):
+    beside(tmp_path, "m")
+    (tmp_path / "data" / "m.w").unlink()
+    notes = " ".join(vitrify.pack(tmp_path / "m.onnx", "m").document.notes)
+    assert "data/m.w" in notes
+    assert "not checked" in notes

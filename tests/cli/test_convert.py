@@ -63,6 +63,18 @@ def test_a_probe_that_nobody_knows_is_told_with_those_there_are(call, shelf):
 def test_an_artifact_that_has_the_format_already_is_shown_as_it_is(call, shelf):
     code, out, _ = call("convert", "line", "--to", "skops", "--dry-run", "--store", shelf)
     assert (code, out) == (0, "skops (nothing to do)\n")
+    code, out, err = call("convert", "line", "--to", "skops", "--store", shelf)
+    assert (code, out, err) == (0, "nothing to do: it is skops already\n", "")
+    code, out, _ = call("convert", "line", "--to", "skops", "--json", "--store", shelf)
+    assert (code, json.loads(out)["format"]) == (0, "skops")
+
+
+def test_a_report_that_cannot_be_written_is_told_before_the_work(call, shelf, tmp_path):
+    before = set(OciLayout(shelf).digests())
+    code, _, err = call("convert", "line", "--report", tmp_path / "nowhere" / "proof.html", "--store", shelf)
+    assert code == 2
+    assert "there is no directory" in err
+    assert set(OciLayout(shelf).digests()) == before
 
 
 def test_what_nothing_here_runs_says_so_when_it_is_asked_to_predict(call, tmp_path):

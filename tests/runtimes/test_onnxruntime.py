@@ -399,3 +399,19 @@ def test_a_model_that_holds_its_tensors_is_opened_without_the_library_of_onnx_an
 def test_what_is_no_model_is_malformed_and_not_what_the_runtime_makes_of_it(content):
     with pytest.raises(MalformedError, match="not an ONNX model"):
         opened(content)
+
+
+def test_all_operators_that_nobody_here_knows_are_named_at_once():
+    nodes = [
+        helper.make_node("Foo", ["x"], ["a"], domain="my.ops"),
+        helper.make_node("Own", ["a"], ["b"], domain="local"),
+        helper.make_node("Bar", ["b"], ["y"], domain="other.ops"),
+    ]
+    ids = [helper.make_opsetid(domain, version) for domain, version in (("", 20), ("my.ops", 1), ("other.ops", 1))]
+    own = helper.make_function("local", "Own", ["p"], ["q"], [helper.make_node("Relu", ["p"], ["q"])], ids[:1])
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N"]) for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    ids.append(helper.make_opsetid("local", 1))
+    model = helper.make_model(graph, opset_imports=ids, ir_version=10, functions=[own])
+    with pytest.raises(UnsupportedModelError, match=r"in it: my\.ops\.Foo, other\.ops\.Bar\)"):
+        run(model, np.zeros(1, np.float32))

@@ -86,6 +86,34 @@ def test_another_operator_set_is_reason_enough_for_a_step_from_onnx_to_onnx():
     assert names(plan("onnx", "onnx", options={"precision": "source"})) == []
 
 
+@pytest.mark.parametrize("source", ["skops", "xgboost", "torch-export", "saved-model", "jax-export", "hugging-face"])
+@pytest.mark.parametrize("options", [{"opset": 17}, {"ir_version": 8}, {"opset": 20, "ir_version": 9}])
+def test_versions_that_are_asked_for_are_a_step_of_their_own_on_every_road_to_onnx(source, options):
+    found = plan(source, "onnx", options={**options, "precision": "source"})
+    *before, last = found.steps
+    assert names(found) == [*names(plan(source, "onnx")), "onnx-opset"]
+    assert last.options == {**options, "precision": "source"}
+    native = {"opset": 20} if "ir_version" in options and "opset" in options else {}  # a converter writes that itself
+    assert before[-1].options == {**native, "precision": "source"}
+
+
+def test_versions_are_those_of_the_last_onnx_on_the_road():
+    found = plan("skops", "ort", options={"opset": 18})
+    assert names(found) == ["skops-to-onnx", "onnx-opset", "onnx-to-ort"]
+    assert found.steps[-1].options == {}
+
+
+def test_versions_where_there_is_no_onnx_are_an_error():
+    with pytest.raises(UsageError, match="opset asked for, but the road from skops to pmml does not pass ONNX"):
+        plan("skops", "pmml", options={"opset": 18})
+
+
+@pytest.mark.parametrize("options", [{"opset": 99}, {"ir_version": 2}])
+def test_versions_that_nobody_has_are_refused_before_any_work(options):
+    with pytest.raises(UsageError, match="cannot be written"):
+        plan("skops", "onnx", options=options)
+
+
 def test_what_is_within_reach_is_every_format_that_steps_lead_to():
     rows = [road("a", "skops", "onnx"), road("b", "onnx", "ort", fidelity="lossy"), road("c", "keras", "tflite")]
     assert list(reachable("skops", rows=rows)) == ["onnx"]

@@ -6,6 +6,7 @@ import inspect
 import platform
 import subprocess
 import sys
+import sysconfig
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,9 +63,23 @@ def provenance() -> dict[str, Any]:
 
 
 def _training_directory() -> Path:
-    """Return the directory of the running script, or the working directory of a notebook or shell."""
+    """Return the directory of the running script, or the working directory of a notebook or shell.
+
+    An installed program (``vitrify save train.py:model``, say) is nobody's training code: what it was given is, and
+    stands first in the path of imports.
+    """
     script = getattr(sys.modules.get("__main__"), "__file__", None)
-    return Path(script).resolve().parent if script else Path.cwd()
+    for place in (str(Path(script).parent), *sys.path[:1]) if script else ():
+        if place and not _installed(Path(place).resolve()):
+            return Path(place).resolve()
+    return Path.cwd()
+
+
+def _installed(directory: Path) -> bool:
+    """Say whether a directory belongs to this Python, or to Vitrify, rather than to whoever uses them."""
+    paths = (sysconfig.get_path(name) for name in ("scripts", "stdlib", "purelib", "platlib"))
+    own = (Path(__file__).parents[1], *map(Path, paths))
+    return any(directory.is_relative_to(one.resolve()) for one in own)
 
 
 def _git(directory: Path) -> dict[str, Any] | None:

@@ -8,6 +8,7 @@ from, is sealed byte for byte as it is.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,10 +28,11 @@ from vitrify.core.errors import (
     UntrustedCodeError,
     UsageError,
 )
-from vitrify.core.protocols import Allow, Declares, Live
+from vitrify.core.protocols import Allow, Companions, Declares, Live
 from vitrify.core.wire import to_builtins
 from vitrify.inspection.identify import files_at, identify_one
 from vitrify.inspection.scan import scan_files
+from vitrify.inspection.tree import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -61,7 +63,8 @@ def pack(
     """Seal a model file or directory.
 
     Args:
-        path: The file, or the directory of a format that is several files.
+        path: The file, or the directory of a format that is several files. The weights that a graph keeps in files
+            beside it come along.
         name: As for :func:`vitrify.save`; so are ``dynamic`` and ``description``.
         example: What the model is called with. A graph that declares its own inputs needs none. Without it any other
             model is sealed without a signature: it can be read again, but not asked for predictions.
@@ -84,6 +87,8 @@ def pack(
     files = files_at(Path(path))
     one = identify_one(files, where=str(path), name=format)
     _require_meant(one.row, str(path), named=bool(format), to=to)
+    files = _with_companions(files, one, Path(path))
+    one = replace(one, files=files)
     report = scan_files(files, left_out=files.left_out)
     names = _admit(report, Allow.of(allow), str(path))
     why = _why_as_it_is(one.row, example)
@@ -106,6 +111,24 @@ def pack(
         f"sealed as it is, without a signature: it can be inspected and exported, not asked for predictions ({why})"
     ]
     return _seal_as_it_is(one, report, names, notes, name=name, description=description, store=store)
+
+
+def _with_companions(files: Tree, one: Identity, path: Path) -> Tree:
+    """Add what a graph that was named alone has beside it: without its weights it is no model.
+
+    A link is not followed: what is behind it is not there, and the scan tells of it.
+    """
+    look = one.row.look()
+    if "file" not in one.entry or not isinstance(look, Companions):
+        return files
+    places = {name: path.parent / name for name in look.beside(files, one.entry)}
+    here = {name: place for name, place in places.items() if place.is_file() and not _is_linked(path.parent, place)}
+    return Tree({one.entry["file"]: path, **here}, files.left_out) if here else files
+
+
+def _is_linked(folder: Path, place: Path) -> bool:
+    steps = (place, *place.parents[: len(place.relative_to(folder).parts) - 1])
+    return any(step.is_symlink() for step in steps)
 
 
 def _require_meant(row: Row, where: str, *, named: bool, to: str | None) -> None:

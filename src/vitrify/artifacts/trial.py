@@ -69,7 +69,10 @@ def run(files: Files, document: Document, golden: tuple[Arrays, Arrays], allow: 
     report = _compare(golden[1], outputs)
     if not report.passed:
         msg = f"the model predicts otherwise when it is loaded in a clean process; nothing was saved\n{report}"
-        remedy = "make predictions deterministic (fix seeds), and keep all state in the model itself"
+        remedy = (
+            "make predictions deterministic (fix seeds), and keep all state in the model itself; the file of a model"
+            " that has to draw at random can be packed without an example, then converted with --stochastic"
+        )
         raise CheckFailedError(msg, report=report, remedy=remedy)
     environment = Environment.from_builtins(answer["environment"], where="trial")
     return Trial(environment, report, time.monotonic() - started)

@@ -56,15 +56,19 @@ def command(
     **options: Any,
 ) -> None:
     """Convert an artifact and prove that the result predicts the same; otherwise there is no result."""
+    from vitrify.artifacts import open_artifact
     from vitrify.checks.parity import Parity, Tolerance
     from vitrify.checks.parity.compare import ROWS
     from vitrify.cli import _data
-    from vitrify.cli._render import progress_bars, show_sealed
+    from vitrify.cli._render import artifact_json, progress_bars, show_json, show_sealed
     from vitrify.core.errors import CheckFailedError
     from vitrify.transforms.conversion import convert
 
     where = open_store(store)
     options["fidelity"], options["allow"] = _allowed(options["allow"])
+    if report and not Path(report).parent.is_dir():  # before the work, not after it
+        msg = f"--report {report}: there is no directory {Path(report).parent}"
+        raise click.UsageError(msg)
     if dry_run:
         _show_plan(reference, target, where, {**options, "samples": samples}, as_json=as_json)
         return
@@ -78,11 +82,18 @@ def command(
     try:
         with progress_bars():
             given = _data.read(samples) if samples else None
-            artifact = convert(reference, target, samples=given, checks=[gate], store=where, **options)
+            source = open_artifact(reference, store=where)
+            artifact = convert(source, target, samples=given, checks=[gate], store=where, **options)
     except CheckFailedError as error:
         if report:
             _write_report(report, error.report)
         raise
+    if artifact.digest == source.digest:
+        if report:
+            msg = f"{reference} is in the format {target} already: nothing was converted, so there is nothing to report"
+            raise click.UsageError(msg)
+        show_json(artifact_json(artifact)) if as_json else click.echo(f"nothing to do: it is {target} already")
+        return
     if report:
         _write_report(report, proof(artifact))
     show_sealed(artifact, as_json=as_json)

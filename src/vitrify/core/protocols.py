@@ -336,6 +336,14 @@ class Subject:
 
 
 @runtime_checkable
+class Companions(Protocol):
+    """A format whose graph, named alone, may have its weights in files beside it."""
+
+    def beside(self, files: Files, entry: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the paths of those files from the graph's own folder, none of which leaves it."""
+
+
+@runtime_checkable
 class Declares(Protocol):
     """A runtime whose models say themselves what they take and give, so that no example is needed."""
 

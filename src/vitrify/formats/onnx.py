@@ -55,6 +55,12 @@ class Onnx:
 
         return hazards(_model(files, entry), files, _file(files, entry))
 
+    def beside(self, files: Files, entry: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the files below the model's folder that its tensors are said to lie in."""
+        from vitrify.formats._onnx.external import locations
+
+        return locations(_model(files, entry))
+
     def graph(self, files: Files, entry: Mapping[str, Any]) -> Graph:
         """Return the graph; branches, bodies and functions are inside their nodes."""
         from vitrify.formats._onnx.draw import Drawing

@@ -97,6 +97,10 @@ class OpenVino:
                 remedy = "get both files again: they do not belong together, or were made to read past the end"
                 yield Finding(place=name, message=message, rule="out-of-bounds", subject=one.name, remedy=remedy)
 
+    def beside(self, files: Files, entry: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the weights' name, which is the graph's."""
+        return (_beside(_parse(files, entry)[0]),)
+
     def graph(self, files: Files, entry: Mapping[str, Any]) -> Graph:
         """Return the graph, those of loops and conditions folded.
 

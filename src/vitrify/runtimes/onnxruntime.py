@@ -196,7 +196,7 @@ def _foreign(content: bytes, error: Exception) -> str:
 
 def _remedy(reason: str) -> str:
     if "NOT_IMPLEMENTED" in reason:
-        return "convert with precision='float32': some operators have no double kernel"
+        return "convert with precision float32: some operators have no double kernel"
     return "write the model in an operator set that this version knows, or without the operator that it names"
 
 

@@ -6,7 +6,7 @@ import heapq
 from typing import TYPE_CHECKING, Any
 
 from vitrify.core.catalog import catalog
-from vitrify.core.errors import UnsupportedModelError
+from vitrify.core.errors import UnsupportedModelError, UsageError
 from vitrify.core.plan import FIDELITIES, Fidelity, Plan, Step
 
 if TYPE_CHECKING:
@@ -34,24 +34,25 @@ def plan(
         target: Format to reach.
         fidelity: The most that any step may change.
         via: Formats that the road must pass, in this order.
-        options: Given to every step. ``opset`` and ``ir_version`` are reason enough for a step from ONNX to ONNX.
+        options: Given to every step. ``opset`` and ``ir_version`` get a step of their own, from ONNX to ONNX.
         rows: The map; by default the catalog's transforms.
 
     Raises:
-        UsageError: ``target``, or a format of ``via``, is no known format.
+        UsageError: ``target``, or a format of ``via``, is no known format; or a version is asked for, and the road
+            does not pass ONNX.
         UnsupportedModelError: No road leads there; the message lists where roads do lead.
     """
     for name in (*via, target):
         catalog().row("format", name)
-    edges, given = _edges(fidelity, rows), dict(options or {})
+    edges, asked = _edges(fidelity, rows), dict(options or {})
+    given = {name: value for name, value in asked.items() if name not in _VERSIONS}
     steps: tuple[Step, ...] = ()
     here = source
     for stop in (*via, target):
         steps += _leg(here, stop, fidelity, edges, given)
         here = stop
-    if not steps and given.keys() & _VERSIONS:
-        same = (row for row in edges if row.source == row.destination == target and row.name == f"{target}-opset")
-        steps = tuple(_step(row, given) for row in same)
+    if asked != given:
+        steps = _versioned(source, target, steps, asked)
     return Plan(source=source, target=target, steps=steps)
 
 
@@ -67,6 +68,29 @@ def reachable(
     return {
         name: Plan(source=source, target=name, steps=steps) for name, steps in sorted(roads.items()) if name != source
     }
+
+
+def _versioned(source: str, target: str, steps: tuple[Step, ...], asked: dict[str, Any]) -> tuple[Step, ...]:
+    """Put the step to the versions that are asked for behind the last ONNX of the road.
+
+    What leads to ONNX writes some operator sets, or one. It is told of one that it may know, since what is written in
+    a set needs no translation; that it *is* that set, and the file's version, is the work of the step behind it.
+    """
+    from vitrify.transforms.convert._building.model import OPSETS
+    from vitrify.transforms.convert.onnx_opset import require_known
+
+    require_known(asked)
+    places = [number for number, step in enumerate(steps, start=1) if step.target == "onnx"]
+    if not places and source != "onnx":
+        names = " and ".join(sorted(asked.keys() & _VERSIONS))
+        msg = f"{names} asked for, but the road from {source} to {target} does not pass ONNX"
+        raise UsageError(msg, remedy="leave that out, or let the road pass ONNX: --via onnx")
+    place = places[-1] if places else 0
+    before, after = steps[:place], steps[place:]
+    opset = asked.get("opset")
+    if before and opset is not None and opset in OPSETS:
+        before = (*before[:-1], before[-1].replace(options={**before[-1].options, "opset": opset}))
+    return (*before, _step(catalog().row("transform", "onnx-opset"), asked), *after)
 
 
 def _leg(source: str, target: str, fidelity: Fidelity, edges: list[Row], options: dict[str, Any]) -> tuple[Step, ...]:

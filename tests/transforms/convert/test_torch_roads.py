@@ -187,6 +187,25 @@ def test_an_estimator_gets_to_torchscript_through_the_hub_and_gives_its_own_labe
     assert vitrify.load("m-torchscript").predict(X)["label"].tolist() == model.predict(X).tolist()
 
 
+@pytest.mark.parametrize("names", [("größe", "gr__e", "日本"), ("x" * 2000, "x" * 1999, "lambda")])
+def test_inputs_may_be_called_anything(names, store):
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch"]) for name in (*names, "y")]
+    graph = helper.make_graph([helper.make_node("Sum", [*names], ["y"])], "sum", ends[:-1], ends[-1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    given = {name: np.arange(4, dtype=np.float32) * place for place, name in enumerate(names, start=1)}
+    vitrify.save(model, "m", example=given)
+    vitrify.convert("m", to="torch-export")
+    assert vitrify.load("m-torch-export").predict(given)["y"].tolist() == [0, 6, 12, 18]
+
+
+def test_a_forest_gets_to_core_ml_in_single_precision(store):
+    single = X.astype(np.float32)
+    single[::9, 1] = np.nan
+    labels = (Y == "yes").astype(int)
+    vitrify.save(RandomForestClassifier(3, max_depth=3, random_state=0).fit(single, labels), "m", example=single)
+    assert vitrify.convert("m", to="coreml", precision="float32").document.format == "coreml"
+
+
 def test_control_flow_comes_through_to_torchscript(store):
     class Branch(torch.nn.Module):
         def forward(self, x):

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING
 
 from vitrify.core.report import Finding
-from vitrify.formats._onnx.model import offset_and_length
+from vitrify.formats._onnx.model import Stored, offset_and_length
 from vitrify.reading.files import LocalFiles
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vitrify.core.protocols import Files
-    from vitrify.formats._onnx.model import Model, Stored
+    from vitrify.formats._onnx.model import Model
 
 KEYS = frozenset({"location", "offset", "length", "checksum", "basepath"})
 _SHOWN = 60
@@ -133,6 +133,16 @@ class External:
             subject=location,
             message=f"has {said}: a reader that trusts it would read past the end",
         )
+
+
+def locations(model: Model) -> tuple[str, ...]:
+    """Return the files that tensors are said to lie in, but for those that are outside the model's folder.
+
+    Raises:
+        MalformedError: A part of the model is not what it should be.
+    """
+    named = {model.place(one).get("location", "") for one in model.walk() if isinstance(one, Stored)}
+    return tuple(sorted(location for location in named if location and not _leaves(location)))
 
 
 def _leaves(location: str) -> bool:

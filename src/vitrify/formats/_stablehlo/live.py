@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MAGIC = b"ML\xefR"
 _ASSERTION = "shape_assertion"
 _MAX_REASON = 400
+_HEAD = "Failure while executing pass pipeline:"
 
 stablehlo.register_stablehlo_passes()
 
@@ -101,7 +102,8 @@ def refined(data: bytes, shapes: Sequence[Sequence[int]]) -> bytes:
             _run(module, f"stablehlo-refine-arguments{{types={kinds}}}, stablehlo-refine-shapes")
             _run(module, "func.func(stablehlo-canonicalize-dynamism), canonicalize")
         except Exception as error:
-            msg = f"the sizes in this module do not follow from its inputs' ({str(error).strip()[:_MAX_REASON]})"
+            reason = " ".join(str(error).removeprefix(_HEAD).split())[:_MAX_REASON]
+            msg = f"the sizes in this module do not follow from its inputs' ({reason})"
             raise UnsupportedModelError(msg, remedy="export it with fixed sizes") from error
         return portable(module)
 

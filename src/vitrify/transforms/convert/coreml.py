@@ -193,7 +193,7 @@ def _type_problems(types: Counter[torch.dtype], precision: str) -> Iterator[Find
         yield Finding(
             place=str(dtype),
             message=f"{types[dtype]} value(s) of this type, and Core ML computes in float32",
-            remedy="ask for the cheaper precision: precision='float32'"
+            remedy="ask for the cheaper precision: precision float32"
             if dtype == torch.float64
             else "convert the module first, for example with module.float()",
         )

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _CARRIED = ("casts", "missing_text")
 _ROWS = 3
 _SIZE = 8
+_LONGEST = 200
 _MAX_REASON = 400
 
 
@@ -162,10 +163,10 @@ def _placed(module: torch.nn.Module, name: str, value: torch.Tensor) -> str:
 
 
 def _identifiers(names: list[str]) -> dict[str, str]:
-    """Return a name for each that Python can call an argument, each once."""
+    """Return a name for each that a program can call an argument, each once: short, and of ASCII letters."""
     found: dict[str, str] = {}
     for name in names:
-        plain = re.sub(r"\W", "_", name)
+        plain = re.sub(r"\W", "_", name[:_LONGEST], flags=re.ASCII)
         if not plain.isidentifier() or plain in {"self", "feeds"} or iskeyword(plain):
             plain = f"input_{plain}"
         while plain in found.values():

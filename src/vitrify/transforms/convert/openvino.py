@@ -115,7 +115,7 @@ def _doubles(model: onnx.ModelProto) -> tuple[Finding, ...]:
     message = (
         "compares with its splits in float64, and OpenVINO's CPU plugin in float32: rows beside a split would move"
     )
-    remedy = "keep the ONNX form, or ask for precision='float32', which has to prove itself"
+    remedy = "keep the ONNX form, or ask for precision float32, which has to prove itself"
     return tuple(Finding(place=name, message=message, remedy=remedy) for name in compared_in_double(model))
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _MAX_REASON = 400
 _CARRIED = ("inputs", "outputs", "missing_text", "casts", "labels")
 _NAMED = re.compile(r"'(tf\.\w+)' op|\b(tf\.\w+)\(")
-_DOUBLE = "convert to ONNX with precision='float32' first, or write the model in float32: TFLite has hardly any double"
+_DOUBLE = "convert to ONNX with precision float32 first, or write the model in float32: TFLite has hardly any double"
 _OTHER = "replace it in the model by operators that TFLite has, or keep the saved model"
 
 

@@ -87,7 +87,9 @@ class Forest:
         for _ in range(self.depth):
             column = feature[here]
             value = torch.gather(x, 1, column)
-            goes = self._compares(value, split[here], here) | (torch.isnan(value) & missing[here])
+            # As functions: Core ML has no translation of ``&`` and ``|``.
+            absent = torch.logical_and(torch.isnan(value), missing[here])
+            goes = torch.logical_or(self._compares(value, split[here], here), absent)
             here = torch.where(goes, true[here], false[here])
         return here
 
@@ -332,7 +334,7 @@ def _label_encoder(node: Node, x: Tensor) -> Tensor:
     default = _default(node, values.dtype)
     table, places = from_numpy(values), x.reshape(-1, 1) == from_numpy(keys).to(x.dtype)
     if x.is_floating_point() and np.isnan(keys).any():
-        places = places | (torch.isnan(x).reshape(-1, 1) & from_numpy(np.isnan(keys)))
+        places = torch.logical_or(places, torch.logical_and(torch.isnan(x).reshape(-1, 1), from_numpy(np.isnan(keys))))
     found, first = places.any(1), places.to(torch.uint8).argmax(1)
     return torch.where(found, table[first], torch.as_tensor(default, dtype=table.dtype)).reshape(x.shape)
 

@@ -40,7 +40,7 @@ _DOUBLES = 3
 
 def unfit(model: onnx.ModelProto, ml: int) -> tuple[Finding, ...]:
     """List the forests that have no equal in an older version of ``ai.onnx.ml``."""
-    remedy = "ask for opset 21 or later, which has TreeEnsemble, or convert with precision='float32'"
+    remedy = "ask for opset 21 or later, which has TreeEnsemble, or convert with precision float32"
     return tuple(
         Finding(place=node.name or node.output[0], message=reason, remedy=remedy)
         for node in _new(model.graph)
