@@ -82,15 +82,21 @@ class LimitExceededError(MalformedError):
 
 
 class UnsupportedModelError(VitrifyError):
-    """A model that a format or a transform cannot carry; ``problems`` lists every reason at once."""
+    """A model that a format or a transform cannot carry; ``problems`` lists every reason at once.
+
+    A remedy that helps against all of them is said once.
+    """
 
     exit_code = 8
 
     def __init__(self, message: str, *, problems: Iterable[Finding] = (), remedy: str = "") -> None:
         """List each problem below the message."""
         self.problems = tuple(problems)
-        lines = [message, *(f"  - {problem}" for problem in self.problems)]
-        super().__init__("\n".join(lines), remedy=remedy)
+        told, remedies = self.problems, {problem.remedy for problem in self.problems}
+        if not remedy and len(told) > 1 and len(remedies) == 1:
+            (remedy,) = remedies
+            told = tuple(problem.replace(remedy="") for problem in told)
+        super().__init__("\n".join([message, *(f"  - {problem}" for problem in told)]), remedy=remedy)
 
 
 class SignatureError(VitrifyError):

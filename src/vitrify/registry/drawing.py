@@ -22,7 +22,6 @@ def graph_of(lineage: Lineage) -> Graph:
         boxes.append(
             Box(
                 operator=f"{node.kind} {node.label}".strip(),
-                name=node.label,
                 inputs=tuple(inputs),
                 outputs=tuple(outputs),
                 attributes={key: str(value) for key, value in node.facts.items()},
