@@ -46,6 +46,10 @@ class Browser:
         while self._next().get("method") != "Page.loadEventFired":
             pass
 
+    def resize(self, width, height):
+        """Give the tab another size, in pixels."""
+        self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
     def run(self, script):
         """Return what a script gives; a promise is waited for."""
         done = self._call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)

@@ -399,3 +399,21 @@ def test_the_commands_read_check_sign_and_ask(registries, tmp_path, monkeypatch)
     disarm(backend.database)
     execute(backend.database, "UPDATE versions SET author = 'eve'")
     assert "author is 'eve'; the log says 'ann'" in run("verify", code=11)
+
+
+def test_long_names_and_versions_are_no_finding_and_are_found_where_they_were_changed(registries):
+    backend = registries.open()
+    name, version = "risk/" + "-".join(["long"] * 20), f"1.0.0+{'b' * 80}"
+    register(backend, name, version=version)
+    assert verify(backend.database).passed
+    disarm(backend.database)
+    execute(backend.database, "UPDATE versions SET version = version || 'x'")
+    assert not verify(backend.database).passed
+
+
+@pytest.mark.parametrize("at", ["0001-01-01T00:00:00+14:00", "0001-01-01", "1969-12-31T23:59:59Z"])
+def test_nothing_was_in_production_at_the_beginning_of_time(registries, at):
+    backend = registries.open()
+    register(backend)
+    with pytest.raises(ReferenceNotFoundError, match="nothing in production"):
+        backend.do(r.ProductionAt(model="churn", at=datetime.fromisoformat(at)))

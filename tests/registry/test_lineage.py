@@ -2,10 +2,12 @@
 
 import pytest
 from registries import acting, artifact, prove, register
+from sqlalchemy import insert
 
 from vitrify.core.errors import DeniedError, ReferenceNotFoundError, UsageError
 from vitrify.inspection.drawing import rails, svg
 from vitrify.registry import requests as r
+from vitrify.registry.database import schema
 from vitrify.registry.drawing import graph_of
 
 
@@ -96,3 +98,19 @@ def test_a_chain_of_versions_is_followed(backend, registry):
     for number in range(5):
         register(backend, model=f"m{number}", seed="one", datasets={"train": "d"})
     assert len([node for node in registry.lineage("dataset:d").nodes if node.kind == "version"]) == 5
+
+
+def test_a_version_shows_the_forms_that_were_made_of_it(backend, registry, made):
+    variant = registry.version("churn", "1.0.0").digest
+    other = artifact(backend, "variant")
+    backend.do(r.AddVariant(model="churn", version="1.0.0", digest=other))
+    step = {"source": f"artifact:{variant}", "target": f"artifact:{other}", "kind": "converted", "facts": "{}"}
+    with backend.database.write() as connection:  # as an artifact says that was really converted
+        connection.execute(insert(schema.edges), step)
+    assert (f"artifact:{made}", "converted", f"artifact:{other}") in edges(registry.lineage("churn:1.0.0"))
+
+
+@pytest.mark.parametrize("number", ["9" * 30, "9" * 5000, "\u0663", "-1", ""])
+def test_what_is_no_number_of_a_deployment_is_not_there(registry, made, number):
+    with pytest.raises((ReferenceNotFoundError, UsageError)):
+        registry.lineage(f"deployment:{number}")

@@ -61,7 +61,7 @@ def test_whoever_expects_something_else_in_production_is_refused(three):
 
 
 def test_production_is_entered_and_left_by_approvers_only(three):
-    writer, approver = acting(three.backend, "wes", "writer"), acting(three.backend, "bob", "approver", "writer")
+    writer, approver = acting(three.backend, "wes", "writer"), acting(three.backend, "bob", "approver")
     writer.promote("churn", "1", "staging")
     with pytest.raises(DeniedError, match="approver"):
         writer.promote("churn", "1", "production")

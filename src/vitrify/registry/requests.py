@@ -220,11 +220,12 @@ class RemoveAlias(Request, frozen=True, kw_only=True):
     alias: str
 
 
-@operation("POST", "/v1/models/{model}/versions/{version}/promote", "writer", v.Version)
+@operation("POST", "/v1/models/{model}/versions/{version}/promote", "reader", v.Version)
 class Promote(Request, frozen=True, kw_only=True):
     """Move a version to a stage now, if role and policy allow it; what was in production is archived.
 
-    Moving to production, or out of it, needs the role ``approver``.
+    Moving to production, or out of it, needs the role ``approver``; any other move ``writer``. Neither includes the
+    other, so the handler asks.
 
     Attributes:
         expected: The version that the caller believes to be in production; a conflict where it is another. None for

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 import subprocess
+from urllib.parse import quote
 
 import pytest
 from browser import browser, in_a_browser
 from registries import register, statement
+from servers import running_server
 
 from vitrify.registry import requests as r
 from vitrify.registry.api.pages import browse
 
 pytestmark = pytest.mark.external
 PAGE = browse(None).body.decode()
+ENVELOPE = json.dumps(
+    {
+        "payload": base64.b64encode(json.dumps({"predicate": {"verdict": "ü"}}, ensure_ascii=False).encode()).decode(),
+        "signatures": [{"keyid": "k1", "sig": ""}],
+    }
+)
 TEXT = "<script>alert(1)</script>'\"<img src=x onerror=alert(2)>"
 
 
@@ -36,14 +45,19 @@ def filled(registry_server, request):
 
 
 @pytest.fixture
-def tab(registry_server, tmp_path):
+def tab(tmp_path):
     with browser(tmp_path) as tab:
-        tab.open(f"{registry_server.url}/")
         yield tab
         assert [one for one in tab.said if "the server responded with a status of 4" not in str(one)] == []
 
 
-def enter(tab, token):
+def enter(tab, server, *roles, who):
+    """Open the server's page with a new token."""
+    tab.open(f"{server.url}/")
+    give(tab, server.token(*roles, who=who))
+
+
+def give(tab, token):
     tab.until("!document.getElementById('door').hidden")
     tab.run(f"document.getElementById('token').value = {json.dumps(token)}")
     click(tab, "#door button")
@@ -64,9 +78,10 @@ def see(tab, *texts):
 @pytest.mark.slow
 def test_a_reader_finds_model_version_lineage_and_log_by_clicking(tab, filled):
     server, name = filled
-    enter(tab, "vit_nonsense")
+    tab.open(f"{server.url}/")
+    give(tab, "vit_nonsense")
     see(tab, "token")
-    enter(tab, server.token("reader", who="rita"))
+    give(tab, server.token("reader", who="rita"))
     see(tab, name)
     click(tab, "main a", name)
     see(tab, TEXT, "0.95", "better")
@@ -77,7 +92,7 @@ def test_a_reader_finds_model_version_lineage_and_log_by_clicking(tab, filled):
     assert tab.run("[...document.querySelectorAll('td.other')].map((one) => one.textContent)") == ["0.95", "0.9"]
     click(tab, "main h2 a")
     see(tab, "What happened last")
-    click(tab, "main tbody a", ":1")
+    click(tab, "main tbody a", "1")
     see(tab, "Lineage", "shop", "wine.csv", "Nothing is missing", "provenance v1")
     assert "[object" not in tab.run("document.body.innerText")
     assert tab.run("document.querySelectorAll('svg.lineage rect').length") == 6
@@ -99,7 +114,7 @@ def test_a_reader_finds_model_version_lineage_and_log_by_clicking(tab, filled):
 @pytest.mark.slow
 def test_who_may_not_decide_is_told_so_and_who_may_decides(tab, filled):
     server, name = filled
-    enter(tab, server.token("reader", who="rita"))
+    enter(tab, server, "reader", who="rita")
     see(tab, name)
     click(tab, "nav a", "Promotions")
     see(tab, "better")
@@ -109,7 +124,7 @@ def test_who_may_not_decide_is_told_so_and_who_may_decides(tab, filled):
     see(tab, "approver")
     click(tab, "dialog button", "Not now")
     click(tab, "#leave")
-    enter(tab, server.token("approver", who="bob"))
+    give(tab, server.token("approver", who="bob"))
     see(tab, "better")
     click(tab, "main button", "Approve")
     tab.run("document.getElementById('comment').value = 'well done'")
@@ -120,6 +135,74 @@ def test_who_may_not_decide_is_told_so_and_who_may_decides(tab, filled):
     (promotion,) = reader.do(r.ListPromotions(model=name)).promotions
     assert promotion.state == "done"
     reader.close()
+
+
+LONG = "risk/" + "-".join(["a-name-with-many-words"] * 4)
+FIGURES = ("1234567.25", "16777217.629", "0.1234567890123")
+
+
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory):
+    """A server with more models than come at once, and one in which everything is long."""
+    with running_server(tmp_path_factory.mktemp("crowded")) as server:
+        fill(server)
+        yield server
+
+
+def fill(server):
+    backend = server.local()
+    for number in range(101):
+        backend.do(r.CreateModel(name=f"z/many-{number:03}"))
+    about = {
+        "tags": {"k" * 200: "v" * 400},
+        "metrics": {f"metric-{at:02}": float(text) for at, text in enumerate(FIGURES)},
+    }
+    about["metrics"] |= {f"of-many-{at:02}/with-a-long-name": at / 7 for at in range(40)}
+    about["datasets"] = {f"set-{at}": f"s3://bucket/{'a-long-path/' * 6}{at}.parquet" for at in range(20)}
+    for number in range(1, 4):
+        register(backend, LONG, str(number), version=f"1.0.{number}+{'x' * 60}", description="words " * 200, **about)
+    for number in range(20):
+        backend.do(r.Deploy(model=LONG, version="3", target=f"cluster/{'zone-' * 10}{number}"))
+    backend.do(r.RequestPromotion(model=LONG, version="2", stage="production", comment="please " * 100))
+    backend.close()
+
+
+@in_a_browser
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1280, 420])
+def test_nothing_long_makes_a_page_wider_than_its_window(tab, crowded, width):
+    tab.resize(width, 900)
+    enter(tab, crowded, "reader", who="rita")
+    for hash_, seen in (
+        ("#/models/z%2F*", "z/many-000"),
+        (f"#/model/{quote(LONG, safe='')}", "What happened last"),
+        (f"#/version/{quote(LONG, safe='')}/3", "Lineage"),
+        (f"#/compare/{quote(LONG, safe='')}/1/2/3", "Data"),
+        ("#/promotions", "Ended"),
+        ("#/log", "vouches for all"),
+        ("#/search/metrics.none%20%3E", "for example"),
+    ):
+        tab.run(f"location.hash = {json.dumps(hash_)}")
+        see(tab, seen)
+        assert tab.run("document.documentElement.scrollWidth - innerWidth") <= 0, hash_
+
+
+@in_a_browser
+@pytest.mark.slow
+def test_every_digit_of_a_figure_is_shown_and_a_long_list_is_read_on_and_filtered(tab, crowded):
+    enter(tab, crowded, "reader", who="rita")
+    see(tab, "Models")
+    tab.run("location.hash = '#/models/z%2F*'")
+    see(tab, "z/many-099")
+    assert "z/many-100" not in tab.run("document.body.innerText")
+    click(tab, "main button", "More")
+    see(tab, "z/many-100", "z/many-000")
+    tab.run("document.getElementById('filter').value = 'many-04'")
+    click(tab, "main button", "Filter")
+    tab.until("document.querySelectorAll('main tbody tr').length === 10")
+    for page in ("version/{}/3", "compare/{}/1/2"):
+        tab.run(f"location.hash = {json.dumps('#/' + page.format(quote(LONG, safe='')))}")
+        see(tab, *FIGURES)
 
 
 NODES = [{"id": name} for name in "abcd"]
@@ -135,7 +218,21 @@ CASES = {
         {"name": "b", "values": [2, 3, None], "differ": True},
     ],
     "compared([{m: {a: 1}}, {m: {a: 1}}], 'm')[0].differ": False,
-    "figure(0.1 + 0.2) + figure(3) + figure('x') + figure(null)": "0.33x",
+    "[0.1 + 0.2, 3, 1234567.25, 'x', null].map(figure)": ["0.30000000000000004", "3", "1234567.25", "x", ""],
+    "[0.1 + 0.2, 3, 1234567.25, 99999.5, 1e-9 / 3, 1.5e300].map(rounded)": [
+        *("0.3", "3", "1234567", "99999.5", "3.33333e-10", "1.5e+300"),
+    ],
+    "[middle('abcdefgh', 8), middle('abcdefghi', 8), middle('abcdefghi', 7)]": ["abcdefgh", "abcd…ghi", "abc…ghi"],
+    "brief({expires: 1796725775740368, secret: 'x', digest: 'f'.repeat(64)})": (
+        f"expires 2026-12-08 10:29 UTC, digest {'f' * 12}"
+    ),
+    f"said({json.dumps(json.dumps({'predicate': {'verdict': 'clean', 'reports': [{'verdict': 'found'}]}}))})": {
+        "predicate": {"verdict": "clean", "reports": [{"verdict": "found"}]},
+        "keys": [],
+        "verdict": "clean, found",
+    },
+    f"said({json.dumps(ENVELOPE)})": {"predicate": {"verdict": "ü"}, "keys": ["k1"], "verdict": "ü"},
+    'quoted("it\'s")': "'it\\'s'",
     "brief({a: '', b: [], c: {}, d: 0, e: 'x', f: {g: 1}})": 'd 0, e x, f {"g":1}',
     "brief({a: 'x'.repeat(500)}).length": 160,
     "brief(undefined)": "",
@@ -143,16 +240,41 @@ CASES = {
     "route('#/%ff')": [""],
     "route('')": [""],
     "route(link('model', 'a b/c%'))": ["model", "a b/c%"],
-    "when('2026-11-30T10:20:30Z')": "2026-11-30 10:20",
+    "when('2026-11-30T10:20:30Z')": "2026-11-30 10:20 UTC",
 }
+needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node runs the page's functions")
+FUNCTIONS = PAGE.partition("<script>")[2].partition("// From here on the page itself.")[0]
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="node runs the page's functions")
+def node(script):
+    done = subprocess.run(["node", "-e", f"{FUNCTIONS}\n{script}"], capture_output=True, check=True)
+    return json.loads(done.stdout)
+
+
+@needs_node
 def test_what_is_drawn_follows_from_what_the_registry_says():
-    functions = PAGE.partition("<script>")[2].partition("// From here on the page itself.")[0]
-    script = f"{functions}\nconsole.log(JSON.stringify([{', '.join(CASES)}]))"
-    done = subprocess.run(["node", "-e", script], capture_output=True, check=True)
-    assert dict(zip(CASES, json.loads(done.stdout), strict=True)) == CASES
+    assert dict(zip(CASES, node(f"console.log(JSON.stringify([{', '.join(CASES)}]))"), strict=True)) == CASES
+
+
+HISTORIES = ([], [1], [*range(1, 61)], [*range(1, 40), 90_000], [*range(5_000, 30_000)], [*range(1, 200_001)])
+
+
+@needs_node
+@pytest.mark.parametrize("own", HISTORIES, ids=["none", "old", "many old", "scattered", "dense", "all"])
+def test_the_last_events_of_a_model_are_found_however_long_ago_they_were(own):
+    script = """
+        const page = (after) => {
+            const found = OWN.filter((seq) => seq > after).map((seq) => ({ seq }));
+            return { events: found.slice(0, 1000), next: found.length > 1000 ? found[999].seq : undefined };
+        };
+        newest(200000, 50, page).then((found) => console.log(JSON.stringify(found.map((one) => one.seq))));
+    """
+    steps = (
+        f"Array.from({{length: {len(own)}}}, (_, at) => at + {own[0]})"
+        if own and own[-1] - own[0] + 1 == len(own)
+        else own
+    )
+    assert node(script.replace("OWN", f"({steps})")) == own[-50:][::-1]
 
 
 def test_the_page_loads_nothing_and_writes_no_markup():

@@ -1,3 +1,5 @@
+// From here on the page itself.
+
 const find = (id) => document.getElementById(id);
 let shown = 0;
 
@@ -33,7 +35,7 @@ async function ask(path, { method = "GET", body, ...query } = {}) {
   const answer = await fetch(address, options).catch(() => { throw new Refused("the server cannot be reached"); });
   if (answer.ok) return answer.json();
   const said = await answer.json().catch(() => ({ message: `the server answered ${answer.status}` }));
-  const error = new Refused([said.message, said.remedy].filter(Boolean).join(". "));
+  const error = new Refused([said.message, said.remedy].filter(Boolean).join("\n"));
   error.status = answer.status;
   error.report = said.report;
   throw error;
@@ -245,7 +247,7 @@ function drawing(lineage) {
     const { x, y } = places.get(one.id), about = one.facts || {};
     const state = about.running === false ? "ended" : about.status && about.status !== "active" ? about.status : about.stage;
     const inner = svg("svg", { width: WIDE - 10, height: 2 * HIGH }, // which cuts off what is too wide
-      svg("text", { x: 10, y: 18, class: "kind" }, [one.kind, state].filter(Boolean).join(", ")), svg("text", { x: 10, y: 38 }, middle(one.label || "", 30)));
+      svg("text", { x: 10, y: 18, class: "kind" }, [one.kind, state].filter(Boolean).join(", ")), svg("text", { x: 10, y: 38 }, middle(one.label || "", 28)));
     const box = svg("g", { transform: `translate(${x} ${y})`, class: one.id === lineage.root ? "root" : "" },
       svg("rect", { width: WIDE, height: 2 * HIGH, rx: 8 }), inner, svg("title", {}, one.id));
     const [, model, version] = one.id.match(/^version:([^:]*):(.*)$/) || [];

@@ -74,7 +74,7 @@ def _match(
             continue
         for column, value in row.items():
             right = wanted[column] if isinstance(wanted, dict) else getattr(wanted, column)
-            if short(value) != right:
+            if value != right and short(value) != right:  # a name and a version are kept whole, to be shown
                 findings.add(
                     f"{table} {place}", f"{column} is {_shown(value)}; the log says {_shown(right)}", "changed"
                 )

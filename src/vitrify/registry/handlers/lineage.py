@@ -6,6 +6,7 @@ edge leads from what was there first to what was made from it.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _MAX_DEPTH = 100
 _MAX_NODES = 2000
 _CHUNK = 500
+_NUMBER = re.compile("[0-9]{1,18}")
+"""What every database takes as a number."""
 _KINDS = ("dataset", "commit", "artifact", "version", "deployment")
 
 
@@ -37,10 +40,13 @@ def get(work: Work, request: r.GetLineage) -> Lineage:
         _follow(work, root, request.depth, found, upwards=True)
     if request.direction in {"both", "down"}:
         _follow(work, root, request.depth, found, upwards=False)
+    if request.direction == "both" and root.startswith("version:"):
+        _forms(work, root, found)
     ids = dict.fromkeys([root, *(end for edge in found.values() for end in (edge.source, edge.target))])
     formats = {
-        edge.source if edge.kind == "registered" else edge.target: edge.facts.get("format", "")
+        edge.source if edge.kind == "registered" else edge.target: edge.facts["format"]
         for edge in found.values()
+        if edge.facts.get("format")
     }
     nodes = {id_: node for id_ in ids if (node := _node(work, id_, formats)) is not None}
     if root not in nodes:
@@ -48,6 +54,18 @@ def get(work: Work, request: r.GetLineage) -> Lineage:
         raise ReferenceNotFoundError(msg, remedy="name a version (churn:1.2.0), a digest, or a node of its lineage")
     seen = tuple(edge for edge in found.values() if edge.source in nodes and edge.target in nodes)
     return Lineage(root=root, nodes=tuple(nodes.values()), edges=seen)
+
+
+def _forms(work: Work, root: str, found: dict[tuple[str, str, str], Edge]) -> None:
+    """Add the edges from a version's source to its other forms, which are the version as much as the source is."""
+    name, _, which = root.removeprefix("version:").partition(":")
+    own = {f"artifact:{form.digest}" for form in find.version(work, name, which, deleted=True).value.variants}
+    query = (
+        select(edges).where(edges.c.source.in_(own), edges.c.target.in_(own)).order_by(edges.c.source, edges.c.target)
+    )
+    for row in work.connection.execute(query):
+        edge = Edge(source=row.source, target=row.target, kind=row.kind, facts=msgspec.json.decode(row.facts))
+        found[edge.source, edge.target, edge.kind] = edge
 
 
 def _follow(work: Work, root: str, depth: int, found: dict[tuple[str, str, str], Edge], *, upwards: bool) -> None:
@@ -80,7 +98,7 @@ def _root(work: Work, node: str) -> str:
     kind, _, rest = node.partition(":")
     if kind == "sha256":
         return f"artifact:{node}"
-    if kind in _KINDS[:3] or (kind == "deployment" and rest.isdecimal()):
+    if kind in _KINDS[:3] or (kind == "deployment" and _NUMBER.fullmatch(rest)):
         return node
     name, _, which = (rest if kind == "version" else node).partition(":")
     if "@" in name:

@@ -27,9 +27,12 @@ def list_(work: Work, request: r.ListEvents) -> Events:
         query = query.where(events.c.model == request.model)
     if request.kind:
         query = query.where(events.c.kind == request.kind)
+    limit = min(max(request.limit, 1), MAX_LIMIT)
+    if work.actor.sees_all:
+        query = query.limit(limit + 1)  # PostgreSQL's driver would bring all the rest, too
     found: list[Event] = []
     for row in work.connection.execute(query):
-        if len(found) == min(max(request.limit, 1), MAX_LIMIT):
+        if len(found) == limit:
             return Events(events=tuple(found), next=found[-1].seq)
         if work.actor.sees_all or (row.model and work.actor.sees(row.model)):
             found.append(to_event(row))
@@ -59,7 +62,8 @@ def production_at(work: Work, request: r.ProductionAt) -> InProduction:
     )
     row = work.connection.execute(query).first()
     if row is None:
-        msg = f"{request.model} had nothing in production at {moment(at).isoformat(timespec='seconds')}"
+        asked = (moment(at) if request.at is None else request.at).isoformat(timespec="seconds")
+        msg = f"{request.model} had nothing in production at {asked}"
         raise ReferenceNotFoundError(msg, remedy=f"see its history: vitrify audit log --model {request.model}")
     event = to_event(row[4:])
     return InProduction(

@@ -21,8 +21,7 @@ def promote(work: Work, request: r.Promote) -> Version:
     """Move a version to a stage, if role and policy allow it."""
     found = find.version(work, request.model, request.version)
     before = found.value
-    if "production" in {request.stage, before.stage}:
-        work.actor.require("approver")
+    work.actor.require("approver" if "production" in {request.stage, before.stage} else "writer")
     there = current(work, found.model_id)
     if request.expected is not None and request.expected != (there.value.version if there else ""):
         found_there = there.value.version if there else "nothing"

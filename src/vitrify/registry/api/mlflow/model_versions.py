@@ -280,7 +280,7 @@ ROWS = (
     Row("POST", "/model-versions/create", "writer", create, Create),
     Row("GET", "/model-versions/get", "reader", get, One),
     Row("PATCH", "/model-versions/update", "writer", update, Update),
-    Row("POST", "/model-versions/transition-stage", "writer", transition, Transition),
+    Row("POST", "/model-versions/transition-stage", "reader", transition, Transition),
     Row("DELETE", "/model-versions/delete", "admin", delete, One),
     Row("GET", "/model-versions/search", "reader", search, Search),
     Row("GET", "/model-versions/get-download-uri", "reader", download_uri, One),
