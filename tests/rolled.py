@@ -77,7 +77,7 @@ class Rolled:
             choose=self.rollout.choose,
             watch=self.rollout.watch,
             open_session=self.ways.open,
-            **{"store": shelf, **options},
+            **{"store": shelf, "watch_ensembles": self.rollout.watch, **options},
         )
         self.rollout.attach(self.engine)
 

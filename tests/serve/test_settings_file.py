@@ -93,7 +93,7 @@ def test_nobody_starts_a_program_of_this_machine_over_the_network():
         from_client({"reference": "churn", "python": "/bin/true"}, where="the body")
 
 
-def test_what_has_steps_is_an_ensemble():
+def test_what_has_steps_or_outputs_is_an_ensemble():
     raw = {"name": "e", "steps": {"a": {"model": "m"}}, "outputs": {"o": "a.Y"}}
     found = from_client(raw, where="the body")
     assert isinstance(found, EnsembleSettings)
@@ -102,3 +102,6 @@ def test_what_has_steps_is_an_ensemble():
         from_client({**raw, "version": ""}, where="the body")
     with pytest.raises(UsageError, match="reference"):
         from_client({**raw, "reference": "m"}, where="the body")
+    for name in ("steps", "outputs"):
+        with pytest.raises(UsageError, match=f"missing required field `{name}`"):
+            from_client({at: one for at, one in raw.items() if at != name}, where="the body")

@@ -64,9 +64,10 @@ def export(artifact: Artifact, folder: Path, layout: str, **options: Any) -> Non
         msg = f"no layout is called {layout!r} (there are: {', '.join(LAYOUTS)})"
         raise UsageError(msg)
     write = importlib.import_module(LAYOUTS[layout]).export
-    if unknown := sorted(options.keys() - inspect.signature(write).parameters.keys()):
-        msg = f"the layout {layout} has no option {', '.join(unknown)}"
-        raise UsageError(msg)
+    _, _, *known = inspect.signature(write).parameters
+    if unknown := sorted(options.keys() - set(known)):
+        msg = f"the layout {layout} has no option {', '.join(unknown)} (it has: {', '.join(known) or 'none'})"
+        raise UsageError(msg, remedy="leave it out")
     write(artifact, folder, **options)
 
 

@@ -110,10 +110,12 @@ class Server:
         self.clients = Clients(settings.clients, trusting=is_loopback(settings.server.host))
         self.plane = choose_plane(settings.server)
         self.observer = Observer(settings.server, self.plane, say=log.say)
+        state = StateFile(settings.server.state)
+        state.require_writable()
         self.rollout = Rollout(
             settings.routes,
             changed=self.plane.weigh,
-            state=StateFile(settings.server.state),
+            state=state,
             say=log.say,
             fault=log.fault,
         )

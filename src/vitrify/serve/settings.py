@@ -92,8 +92,7 @@ class StepSettings(Setting, frozen=True, kw_only=True):
         model: Which model, by the name that it is served by.
         version: Which version; empty where its rollout decides.
         inputs: From the model's input to where it comes from: ``request.NAME`` or ``STEP.OUTPUT``. What is left out
-        comes
-            from the request's input of the same name.
+            comes from the request's input of the same name.
     """
 
     model: str
@@ -124,18 +123,20 @@ class EnsembleSettings(Setting, frozen=True, kw_only=True):
 
 Loadable = ModelSettings | EnsembleSettings
 """What can be loaded, unloaded and loaded again."""
+OF_ENSEMBLES = frozenset({"steps", "outputs"})
+"""Fields that only an ensemble has."""
 
 
 def from_client(raw: object, *, where: str) -> Loadable:
     """Return what a client says over the network, which may not start a program of this machine.
 
-    What has steps is an ensemble.
+    What has steps or outputs is an ensemble.
 
     Raises:
         UsageError: A name is not known, or a value is not of its type; the message has the path.
         DeniedError: It names an interpreter.
     """
-    if isinstance(raw, dict) and "steps" in raw:
+    if isinstance(raw, dict) and not raw.keys().isdisjoint(OF_ENSEMBLES):
         return EnsembleSettings.from_builtins(raw, where=where)
     settings = ModelSettings.from_builtins(raw, where=where)
     if settings.python:
@@ -172,8 +173,7 @@ class CanarySettings(Setting, frozen=True, kw_only=True):
         errors: Its error rate may be higher than the old version's by so much.
         latency: Its 99th percentile may be so many times the old version's.
         drift: The distance between both versions' predictions (population stability index, or the Jensen-Shannon
-        distance
-            of classes) may be so large; 0 does not look.
+            distance of classes) may be so large; 0 does not look.
     """
 
     version: str

@@ -45,7 +45,7 @@ def routes(engine: ServingEngine | RecordedEngine, clients: Clients, more: Colle
 def methods(engine: ServingEngine | RecordedEngine, clients: Clients) -> tuple[Method, ...]:
     """Return every method."""
     spoken = (
-        *oip_grpc.methods(engine, is_admin=clients.is_admin),
+        *oip_grpc.methods(engine, is_admin=clients.is_admin, charge=clients.charge),
         *tensorflow_grpc.methods(engine, labels=engine.labels, is_admin=clients.is_admin),
     )
     services = sorted({method.path.split("/")[1] for method in spoken})

@@ -101,6 +101,7 @@ class Done:
         outputs: Of all rows; likewise.
         told: Returns the requests in it, while the watcher has not returned; ask :attr:`parts`.
         seconds: How long the model took.
+        whole: Whether that is all the version gives, and not only what was asked for.
     """
 
     model: str
@@ -110,6 +111,7 @@ class Done:
     outputs: Arrays
     told: Callable[[], tuple[Part, ...]]
     seconds: float
+    whole: bool = True
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:

@@ -81,6 +81,7 @@ def test_a_chain_answers_like_one_model(serving):
             await engine.infer(Infer("e", {"X": ROWS[:, :2]}))
         figures = engine.figures("e", "1")
         assert (figures.ok, figures.running, figures.failed) == (1, 0, {})
+        assert (figures.batches, figures.rows, figures.batch_rows.total) == (1, len(ROWS), len(ROWS))
 
     served(test, serving, CHAIN)
 
@@ -345,6 +346,16 @@ def test_ensembles_that_can_never_be_are_refused(serving):
     served(test, serving, CHAIN, ensemble({"end": "a.end"}, name="f", a="e"))
 
 
+def test_nothing_comes_or_goes_while_the_server_stops(serving):
+    async def test(engine):
+        await engine.close(0.0)
+        for ask in (engine.load(CHAIN), engine.unload("e"), engine.load(ONE)):
+            with pytest.raises(UnavailableError, match="is stopping"):
+                await ask
+
+    served(test, serving, CHAIN)
+
+
 def test_a_model_whose_signature_changes_changes_the_ensemble_or_takes_it_away(serving, tmp_path, until):
     store = OciLayout(tmp_path / "store")
     multiplier(store, "part:1", 2)
@@ -366,6 +377,20 @@ def test_a_model_whose_signature_changes_changes_the_ensemble_or_takes_it_away(s
             await until(lambda: engine.served("e").state == "UNAVAILABLE")
 
     asyncio.run(test())
+
+
+def test_a_version_whose_model_changes_does_not_take_the_place_of_the_one_loaded_last(serving, until):
+    last = ensemble({"o": "a.Y"}, a="other").replace(version="2")
+
+    async def test(engine):
+        before = engine.served("e", "1").digest
+        await engine.load(TWO.replace(version="1.0"))
+        await until(lambda: engine.served("e", "1").digest != before)
+        assert engine.default("e") == "2"
+        assert np.array_equal((await engine.infer(Infer("e", {"X": ROWS}))).outputs["o"], ROWS * 5)
+        assert np.array_equal((await engine.infer(Infer("e", {"X": ROWS}, version="1"))).outputs["o"], ROWS * 3)
+
+    served(test, serving, ensemble({"o": "a.Y"}, a="m"), last)
 
 
 DIGESTS = {"a": "sha256:1", "b": "sha256:2"}

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from vitrify.core.errors import LimitExceededError, MalformedError, StoreError
+from vitrify.core.errors import LimitExceededError, MalformedError, StoreError, UsageError
 from vitrify.serve.rollout import wanted
 from vitrify.serve.rollout.state import Event, State, StateFile
 from vitrify.serve.settings import ModelSettings, RouteSettings, Settings
@@ -38,6 +38,15 @@ def test_without_a_file_it_is_kept_in_memory():
     assert not file.read()
     assert file.leads()
     file.close()
+
+
+def test_a_file_that_cannot_be_kept_is_refused_before_anything_counts_on_it(path):
+    StateFile().require_writable()
+    StateFile(str(path)).require_writable()
+    path.touch()
+    StateFile(str(path)).require_writable()
+    with pytest.raises(UsageError, match=r"the state .*nowhere.* cannot be written: No such file or directory"):
+        StateFile(str(path.parent / "nowhere" / path.name)).require_writable()
 
 
 def test_what_one_process_changes_another_reads(path):

@@ -121,7 +121,11 @@ def test_an_ensemble_is_a_model_like_any_other(running):
     answer = json.loads(said)
     assert status == 200, said
     assert answer["outputs"][0]["data"] == [4.0] * 4
-    assert answer["parameters"] == {"step.one": "m:1", "step.two": "m:1"}
+    assert answer["parameters"] == {
+        "step.one": "m:1",
+        "step.two": "m:1",
+        "digest": running.server.engine.served("twice").digest,
+    }
     with triton.InferenceServerClient(running.grpc) as client:
         assert client.get_model_metadata("twice").platform == "ensemble"
         one = triton.InferInput("X", [2, 4], "FP32")

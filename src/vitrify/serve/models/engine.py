@@ -57,6 +57,7 @@ class ServingEngine:
         memory: int = 0,
         choose: Callable[[Infer], str] | None = None,
         watch: Watch | None = None,
+        watch_ensembles: Watch | None = None,
         answered: Answered | None = None,
         open_session: OpenSession = open_session,
         follow_seconds: float = 5.0,
@@ -71,7 +72,8 @@ class ServingEngine:
             memory: Models may have so many bytes of files together; 0 is without limit.
             choose: Which version answers a request that names none; an empty text, or a version that does not
                 answer, means the version that was loaded last.
-            watch: Sees every batch.
+            watch: Sees every batch of a model.
+            watch_ensembles: Sees each answer of an ensemble; its models' batches are seen apart from that.
             answered: Told what each request was answered, or by which error, in the task that asked; it must be quick
                 and never raise.
             open_session: Opens models; by default in this process.
@@ -92,7 +94,7 @@ class ServingEngine:
         self._repository = self._loader.repository
         self._choose, self._answered = choose, answered
         self._following = Following(self._loader, connect, follow_seconds)
-        self._ensembles = Ensembles(self)
+        self._ensembles = Ensembles(self, watch_ensembles)
         self._loader.changed.append(self._ensembles.changed)
         self._missing: set[tuple[str, str, str]] = set()
         self._closing = False
@@ -232,13 +234,17 @@ class ServingEngine:
         lane: Lane,
         let_go: Callable[[], None] = lambda: None,
         trouble: Callable[[], str] | None = None,
+        *,
+        default: bool = True,
     ) -> Served:
         """Serve something that is no artifact, an ensemble, as a version of a model.
 
         Requests are matched with ``served.signature`` before they come to the lane. ``let_go`` is called when the lane
         is closed; what had its place is drained. ``trouble`` says why it does not answer just now, or nothing.
+        ``default`` is false where nobody has loaded it, and what it is made of has changed: that is no reason to answer
+        instead of another version.
         """
-        return self._loader.add(served, Loaded(served, lane, let_go, trouble))
+        return self._loader.add(served, Loaded(served, lane, let_go, trouble), default=default)
 
     def settings(self, name: str) -> tuple[Loadable, ...]:
         """Return what the versions of a model were loaded by, so that they can be loaded again; empty for none."""

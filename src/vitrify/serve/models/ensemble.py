@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import logging
 import math
 import threading
 import time
@@ -20,19 +21,20 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from vitrify import containers
 from vitrify.core.errors import BusyError, UnavailableError, UsageError, VitrifyError
 from vitrify.serve.lanes import Batching
 from vitrify.serve.lanes._tally import Tally
 from vitrify.serve.models._graph import REQUEST
 from vitrify.serve.models.identity import identity, make
 from vitrify.serve.models.pinning import pins
-from vitrify.serve.values import Infer, Reply
+from vitrify.serve.values import Done, Infer, Part, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from vitrify.core.protocols import Arrays
-    from vitrify.serve.lanes import Figures
+    from vitrify.serve.lanes import Figures, Watch
     from vitrify.serve.models import Served
     from vitrify.serve.models._graph import Step
     from vitrify.serve.models.identity import Made
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
 BATCHING = Batching(rows=1)
 """An ensemble puts no requests together: each of its models does."""
+_LOG = logging.getLogger(__name__)
 _JOIN = 1.0
 _OTHERS = 64
 """So many combinations of its models' versions are remembered: a rollout has few at a time."""
@@ -68,10 +71,11 @@ class EnsembleLane:
         settings: What it is.
         made: The same, with the versions that its models had when it was loaded.
         members: Answer for its steps.
+        watch: Sees each answer; None for nobody.
     """
 
-    def __init__(self, settings: EnsembleSettings, made: Made, members: Members) -> None:
-        self._settings, self._made, self._members = settings, made, members
+    def __init__(self, settings: EnsembleSettings, made: Made, members: Members, watch: Watch | None = None) -> None:
+        self._settings, self._made, self._members, self._watch = settings, made, members, watch
         self._name = settings.name
         self._others: dict[tuple[str, ...], Made] = {}
         self._lock = threading.Lock()
@@ -87,7 +91,7 @@ class EnsembleLane:
         with self._lock:
             self._admit()
             task = self._open[future] = asyncio.get_running_loop().create_task(self._answer(request, began))
-        task.add_done_callback(partial(self._end, future, began))
+        task.add_done_callback(partial(self._end, future, request, began))
         future.add_done_callback(partial(_cancelled, task))
         return future
 
@@ -118,15 +122,16 @@ class EnsembleLane:
             msg = f"{running} requests are being answered by {self._name}, as many as may"
             raise BusyError(msg, retry_after=self._tally.retry_after(running, running), remedy="ask again later")
 
-    def _end(self, future: Future[Reply], began: float, task: asyncio.Task[Reply]) -> None:
+    def _end(self, future: Future[Reply], request: Infer, began: float, task: asyncio.Task[Reply]) -> None:
         """Tell whoever asked what came of it."""
+        rows = containers.rows(request.inputs, self._made.graph.signature.inputs) or 1
         seconds = time.monotonic() - began
         error = UnavailableError(f"{self._name} was unloaded before its turn", remedy="ask again")
         failed = error if task.cancelled() else task.exception()
         wanted = not future.done() and future.set_running_or_notify_cancel()
         with self._lock:
             del self._open[future]
-            self._tally.ran(0, 1, seconds)
+            self._tally.ran(rows, 1, seconds)
             if wanted and failed is None:
                 self._tally.answered(seconds)
             else:
@@ -134,8 +139,20 @@ class EnsembleLane:
             self._ended.notify_all()
         if wanted and failed is None:
             future.set_result(task.result())
+            if self._watch is not None:
+                self._show(self._watch, request, task.result(), rows, seconds)
         elif wanted:
             future.set_exception(failed)
+
+    def _show(self, watch: Watch, request: Infer, reply: Reply, rows: int, seconds: float) -> None:
+        """Let the watcher see an answer; what it raises harms nobody."""
+        parts = (Part(request.id, request.client, rows, 0.0),)
+        whole = reply.outputs.keys() == self._made.graph.outputs.keys()
+        named = (reply.model, reply.version, reply.digest)
+        try:
+            watch(Done(*named, request.inputs, reply.outputs, lambda: parts, seconds, whole))
+        except Exception:  # noqa: BLE001 (somebody else's code: the lane goes on)
+            _LOG.exception("what watches %s raised", self._name)
 
     async def _answer(self, request: Infer, began: float) -> Reply:
         outputs = request.outputs or tuple(self._made.graph.outputs)

@@ -10,7 +10,7 @@ import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from vitrify.core.errors import ReferenceNotFoundError, UnavailableError, UsageError
 from vitrify.serve.models import Served
@@ -21,10 +21,15 @@ from vitrify.serve.models.limits import require_sane_ensemble
 from vitrify.serve.ports import ports
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vitrify.serve.lanes import Watch
     from vitrify.serve.models.engine import ServingEngine
     from vitrify.serve.models.identity import Made
     from vitrify.serve.settings import EnsembleSettings
 
+P = ParamSpec("P")
+T = TypeVar("T")
 PLATFORM = "ensemble"
 
 Key = tuple[str, str]
@@ -36,10 +41,11 @@ class Ensembles:
 
     Args:
         engine: Serves them, and their models.
+        watch: Sees each answer.
     """
 
-    def __init__(self, engine: ServingEngine) -> None:
-        self._engine = engine
+    def __init__(self, engine: ServingEngine, watch: Watch | None = None) -> None:
+        self._engine, self._watch = engine, watch
         self._known: dict[Key, EnsembleSettings] = {}
         self._made: dict[Key, tuple[EnsembleSettings, Made]] = {}
         self._troubles: dict[Key, str] = {}
@@ -56,11 +62,15 @@ class Ensembles:
         Raises:
             UnavailableError: The server is stopping.
         """
-        return self._submit(settings)
+        return self._submit(self._load, settings)
 
     def forget(self, name: str, version: str = "") -> None:
-        """Bring it back no more when its models change: it is being unloaded. It may wait."""
-        self._thread.submit(self._forget, name, version).result()
+        """Bring it back no more when its models change: it is being unloaded. It may wait.
+
+        Raises:
+            UnavailableError: The server is stopping.
+        """
+        self._submit(self._forget, name, version).result()
 
     def changed(self) -> None:
         """Look again, elsewhere: whoever tells of a change holds locks. Many changes are one look."""
@@ -76,9 +86,9 @@ class Ensembles:
         """Follow changes no longer; the engine lets the ensembles go."""
         self._thread.shutdown(wait=True, cancel_futures=True)
 
-    def _submit(self, settings: EnsembleSettings) -> Future[Served]:
+    def _submit(self, do: Callable[P, T], *given: P.args, **more: P.kwargs) -> Future[T]:
         try:
-            return self._thread.submit(self._load, settings)
+            return self._thread.submit(do, *given, **more)
         except RuntimeError as error:
             raise UnavailableError("the server is stopping") from error
 
@@ -110,16 +120,18 @@ class Ensembles:
             except UsageError as error:
                 self._troubles[key] = error.message
             else:
-                self._serve(one, made)
+                self._serve(one, made, default=False)
 
-    def _serve(self, settings: EnsembleSettings, made: Made) -> Served:
+    def _serve(self, settings: EnsembleSettings, made: Made, *, default: bool = True) -> Served:
         key = _key(settings)
         self._troubles.pop(key, None)
         if self._made.get(key) == (settings, made):
             return self._engine.served(*key)
         self._made[key] = settings, made
-        lane = EnsembleLane(settings, made, self._engine)
-        return self._engine.add(_served(settings, made), lane, trouble=partial(self._trouble, settings))
+        lane = EnsembleLane(settings, made, self._engine, self._watch)
+        return self._engine.add(
+            _served(settings, made), lane, trouble=partial(self._trouble, settings), default=default
+        )
 
     def _require_free(self, name: str) -> None:
         """Refuse a name that a model has.

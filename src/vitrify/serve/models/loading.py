@@ -123,12 +123,19 @@ class Loader:
         except RuntimeError as error:
             raise UnavailableError(_STOPPING) from error
 
-    def add(self, served: Served, loaded: Loaded) -> Served:
-        """Take in something that answers and is no artifact; what had its place is let go."""
+    def add(self, served: Served, loaded: Loaded, *, default: bool = True) -> Served:
+        """Take in something that answers and is no artifact; what had its place is let go.
+
+        Args:
+            served: What it is.
+            loaded: What answers.
+            default: Whether it answers requests without a version from now on.
+        """
         entry = self.repository.add(served)
         with entry.loads:
             self._swap(entry, loaded)
-            self.repository.set_default(entry)
+            if default:
+                self.repository.set_default(entry)
         self._tell()
         return entry.served
 

@@ -16,7 +16,7 @@ from vitrify.core.errors import DeniedError, NotOfferedError
 from vitrify.serve.protocols import _json
 from vitrify.serve.protocols._described import DescribedRoute, an_array, an_object
 from vitrify.serve.protocols._json import JSON
-from vitrify.serve.settings import ModelSettings, from_client
+from vitrify.serve.settings import OF_ENSEMBLES, ModelSettings, from_client
 from vitrify.serve.web import Answer, Route
 
 if TYPE_CHECKING:
@@ -125,5 +125,5 @@ def settings_of(engine: Engine, model: str, config: Any) -> tuple[Loadable, ...]
     text = config.encode() if isinstance(config, str) else _json.answer(config).body
     assert isinstance(text, bytes)
     given = {name: _json.plain(value, name) for name, value in _json.request(text, "parameters.config").items()}
-    about = {} if "steps" in given else {"reference": model}
+    about = {"reference": model} if given.keys().isdisjoint(OF_ENSEMBLES) else {}
     return (from_client({**about, **given, "name": model}, where="parameters.config"),)

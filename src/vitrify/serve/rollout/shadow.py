@@ -60,6 +60,7 @@ class _Copy:
         outputs: The answer.
         seconds: How long it took.
         size: Bytes of both.
+        whole: Whether the answer has all outputs.
     """
 
     model: str
@@ -69,6 +70,7 @@ class _Copy:
     outputs: Arrays
     seconds: float
     size: int
+    whole: bool
 
 
 class Shadows:
@@ -157,7 +159,7 @@ class Shadows:
         inputs, outputs = (_rows(arrays, rows, first) for arrays in (done.inputs, done.outputs))
         size = _size(inputs) + _size(outputs)
         seconds = max(part.waited for part in parts) + done.seconds
-        copy = _Copy(done.model, done.version, shadow.version, inputs, outputs, seconds, size)
+        copy = _Copy(done.model, done.version, shadow.version, inputs, outputs, seconds, size, done.whole)
         with self._some:
             room = len(self._waiting) < _QUEUE and self._bytes + size <= _QUEUE_BYTES
             if room:
@@ -231,7 +233,8 @@ class Shadows:
             if failed:
                 pair.errors[failed] += 1
             else:
-                pair.add(copy.outputs, outputs, (copy.seconds, seconds))
+                asked = {name: one for name, one in outputs.items() if copy.whole or name in copy.outputs}
+                pair.add(copy.outputs, asked, (copy.seconds, seconds))
 
     def _pair(self, copy: _Copy) -> Comparison | None:
         at = (copy.model, copy.shadow, copy.answered)

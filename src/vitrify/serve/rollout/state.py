@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING
 
 import msgspec
 
-from vitrify.core.errors import LimitExceededError, MalformedError, StoreError
+from vitrify.core.errors import LimitExceededError, MalformedError, StoreError, UsageError
 from vitrify.core.nesting import shallow
 from vitrify.serve._setting import Setting
 from vitrify.serve.settings import (  # noqa: TC001 (msgspec reads the annotations)
@@ -146,6 +146,19 @@ class StateFile:
         self._state = State()
         self._seen: tuple[int, int, int] | None = None
         self._leading: IO[bytes] | None = None
+
+    def require_writable(self) -> None:
+        """Refuse a file that could not be kept: nobody would lead, and so no canary would ever go on.
+
+        Raises:
+            UsageError: It is such.
+        """
+        try:
+            if self._path is not None:
+                self._path.with_name(f"{self._path.name}.lock").open("ab").close()
+        except OSError as error:
+            msg = f"the state {self._path} cannot be written: {error.strerror}"
+            raise UsageError(msg, remedy="choose another file for state") from error
 
     @property
     def state(self) -> State:
