@@ -8,6 +8,7 @@ from sklearn.linear_model import LinearRegression
 
 import vitrify
 from vitrify.checks.records import Record
+from vitrify.core.errors import ReferenceNotFoundError
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def run(call, shelf, tmp_path, monkeypatch):
     monkeypatch.setenv("VITRIFY_REGISTRY", str(tmp_path / "registry"))
 
     def one(*arguments, fails=0, text=False):
-        stored = ["--store", shelf] if arguments[0] in {"register", "replay"} else []
+        stored = ["--store", shelf] if arguments[0] in {"register", "replay", "variant"} else []
         code, out, err = call(*arguments, *stored, *([] if text else ["--json"]))
         assert code == fails, err
         return (err or out) if fails else out if text else json.loads(out or "null")
@@ -87,6 +88,47 @@ def test_aliases_and_tags(run, registered):
     assert "no version '@champion'" in run("show", "risk/churn@champion", fails=3)
 
 
+def test_what_is_said_is_changed(run, registered, tmp_path):
+    card = tmp_path / "card.md"
+    card.write_text("# Churn")
+    changed = run("edit", "risk/churn", "--owner", "bob", "--licence", "MIT", "--description", "who leaves")
+    assert (changed["owner"], changed["licence"], changed["description"]) == ("bob", "MIT", "who leaves")
+    assert "owner        bob" in run("edit", "risk/churn", "--licence", "BSD-3-Clause", text=True)
+    assert run("edit", "risk/churn:1.0.0", "--card", card)["card"] == "# Churn"
+    assert "a version, which has no owner" in run("edit", "risk/churn:1.0.0", "--owner", "bob", fails=2)
+    assert "a model, which has no card" in run("edit", "risk/churn", "--card", card, fails=2)
+    assert "nothing to change" in run("edit", "risk/churn", fails=2)
+
+
+def test_a_model_is_renamed_and_given_up_piece_by_piece(run, registered):
+    assert run("rename", "risk/churn", "leavers")["name"] == "leavers"
+    assert run("show", "leavers:1.0.0")["metrics"] == {"auc": 0.9}
+    run("promote", "leavers:1.0.0", "production")
+    assert "in production" in run("delete", "leavers@production", fails=14)
+    assert "a model with all its versions" in run("delete", "leavers", fails=2)
+    assert "is one version" in run("delete", "leavers:1.1.0", "--all", fails=2)
+    assert "with a version" in run("delete", "leavers", "--all", "--reason", "old", fails=2)
+    assert run("delete", "leavers:1.1.0", "--reason", "wrong data") == {"deleted": "leavers:1.1.0"}
+    assert run("show", "leavers:1.1.0")["reason"] == "wrong data"
+    assert "wrong data" in run("promote", "leavers:1.1.0", "staging", fails=3)
+    run("promote", "leavers:1.0.0", "archived")
+    assert "deleted leavers" in run("delete", "leavers", "--all", text=True)
+    assert run("models") == []
+
+
+def test_where_a_version_runs_is_recorded(run, registered):
+    run("promote", "risk/churn:1.0.0", "production")
+    started = run("deployment", "start", "risk/churn@production", "eu-west", "--fact", "replicas=3")
+    assert (started["version"], started["target"], started["facts"]) == ("1.0.0", "eu-west", {"replicas": "3"})
+    assert "risk/churn:1.0.0  eu-west" in run("deployment", "list", text=True)
+    assert "on eu-west since" in run("deployment", "end", started["id"], text=True)
+    assert run("deployment", "list", "--model", "risk/churn") == []
+    (ended,) = run("deployment", "list", "--all")
+    assert ended["ended"]
+    assert "deployment eu-west" in run("lineage", "risk/churn:1.0.0", text=True)
+    assert "vitrify deployment list" in run("deployment", "end", "77", fails=3)
+
+
 def test_lineage_as_text_json_and_picture(run, registered, tmp_path):
     assert {node["kind"] for node in run("lineage", "risk/churn:1.0.0")["nodes"]} == {
         *("dataset", "commit", "artifact", "version")
@@ -127,7 +169,36 @@ def test_predictions_are_replayed_from_the_registry(run, registered, shelf, tmp_
     ],
 )
 def test_what_cannot_be_done_says_why(run, arguments, code, says):
+    run("registry", "migrate")
     assert says in run(*arguments, fails=code)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("models",),
+        ("search", "churn"),
+        ("show", "churn"),
+        ("lineage", "churn"),
+        ("promotion", "list"),
+        ("tag", "churn", "team=risk"),
+        ("audit", "log"),
+        ("audit", "verify"),
+        ("registry", "token", "list"),
+        ("registry", "gc"),
+        ("pull", "churn"),
+    ],
+)
+def test_where_no_registry_is_none_is_made(run, tmp_path, arguments):
+    typo = tmp_path / "typo"
+    assert f"there is no registry yet: {typo / 'registry.db'}" in run(*arguments, "--registry", typo, fails=3)
+    assert not typo.exists()
+
+
+def test_a_name_with_an_alias_makes_no_registry(run, tmp_path):
+    with pytest.raises(ReferenceNotFoundError, match="there is no registry yet"):
+        vitrify.open("churn@production")
+    assert not (tmp_path / "registry").exists()
 
 
 def test_a_version_is_pulled_in_the_form_that_is_wanted(run, shelf, tmp_path):
@@ -135,6 +206,10 @@ def test_a_version_is_pulled_in_the_form_that_is_wanted(run, shelf, tmp_path):
 
     variant = vitrify.convert("line", to="onnx", name="line-onnx", store=OciLayout(shelf))
     run("register", "line", "risk/churn:1.0.0", "--variant", "line-onnx")
+    run("register", "line", "risk/later:1.0.0")
+    assert "vitrify variant add REFERENCE risk/later:1.0.0" in run("pull", "risk/later", "--format", "onnx", fails=2)
+    varied = run("variant", "add", "line-onnx", "risk/later:1.0.0")
+    assert [one["format"] for one in varied["variants"]] == ["skops", "onnx"]
     OciLayout(shelf).names.unset("line-onnx:latest")  # other tests know what lies there
     pulled = run("pull", "risk/churn:1.0.0")
     assert pulled["name"] == "risk/churn:1.0.0"

@@ -114,3 +114,15 @@ def test_a_version_shows_the_forms_that_were_made_of_it(backend, registry, made)
 def test_what_is_no_number_of_a_deployment_is_not_there(registry, made, number):
     with pytest.raises((ReferenceNotFoundError, UsageError)):
         registry.lineage(f"deployment:{number}")
+
+
+def test_what_runs_is_listed_newest_first_and_what_ran_where_it_is_asked_for(registry, made):
+    assert [(one.target, one.ended) for one in registry.deployments()] == [("us-east", None)]
+    everything = registry.deployments("churn", ended=True)
+    assert [(one.target, one.ended is None) for one in everything] == [("us-east", True), ("eu-west", False)]
+    assert everything[1].facts == {"replicas": 3}
+    assert registry.deployments("other", ended=True) == ()
+    assert len(registry.do(r.ListDeployments(ended=True, limit=1)).deployments) == 1
+    assert acting(registry.backend, "bob", "reader", models=("other",)).deployments(ended=True) == ()
+    registry.rename_model("churn", "leavers")
+    assert [one.model for one in registry.deployments("leavers")] == ["leavers"]

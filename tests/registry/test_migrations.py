@@ -10,7 +10,8 @@ from registries import ADMIN, register
 from registry_life import live
 from sqlalchemy import inspect, text
 
-from vitrify.core.errors import StoreError, UnavailableError, UsageError, VitrifyError
+from vitrify.core.errors import ReferenceNotFoundError, StoreError, UnavailableError, UsageError, VitrifyError
+from vitrify.registry import open_registry
 from vitrify.registry.audit import verify
 from vitrify.registry.blobs import open_blobs
 from vitrify.registry.database import Database, mlflow_schema, schema
@@ -50,6 +51,14 @@ def test_a_new_database_has_the_tables_of_the_code(url):
     with database.read() as connection:
         assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == schema.REVISION
     database.close()
+
+
+def test_whoever_wants_to_make_none_finds_none(url, tmp_path):
+    with pytest.raises(ReferenceNotFoundError, match="no registry yet"):
+        Database(url, create=False)
+    assert list(tmp_path.iterdir()) == []
+    Database(url).close()
+    Database(url, create=False).close()
 
 
 def test_the_tables_of_a_migrated_database_have_every_constraint_of_the_code(url):
@@ -123,6 +132,10 @@ def test_what_is_no_database_is_refused_in_words(tmp_path):
         Database("sqlite:///:memory:")
     with pytest.raises(UsageError, match="not a database"):
         Database("mysql://me@host/registry")
+    with pytest.raises(UsageError, match="no registry is reached by ftp://") as caught:
+        open_registry("ftp://me:secret@x")
+    assert "postgresql://" in str(caught.value)
+    assert "secret" not in str(caught.value)
     with pytest.raises(UnavailableError, match="does not answer"):
         Database("postgresql://me@127.0.0.1:1/registry")
 

@@ -1,12 +1,16 @@
 """A promotion is an answer of the policy: the same rules as everywhere, with the registry's facts."""
 
 import datetime as dt
+import hashlib
+from contextlib import closing
 
 import pytest
 from registries import acting, register, statement
 
 from vitrify.core.attestation import SCAN
 from vitrify.core.errors import ConflictError, DeniedError
+from vitrify.core.wire import to_builtins
+from vitrify.registry import open_registry
 from vitrify.registry import requests as r
 from vitrify.registry.actor import Actor
 from vitrify.registry.registry import Registry
@@ -52,6 +56,20 @@ def fit(backend, author, **about):
 
 def _now():
     return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+
+
+def test_whoever_is_refused_is_not_told_where_the_policy_lies(tmp_path, monkeypatch):
+    file = tmp_path / "secret place" / "rules.toml"
+    file.parent.mkdir()
+    file.write_text(POLICY)
+    monkeypatch.setenv("VITRIFY_POLICY", str(file))
+    with closing(open_registry(str(tmp_path / "registry"))) as mine:
+        register(mine.backend)
+        with pytest.raises(DeniedError) as caught:
+            mine.promote("churn", "1", "production")
+        shown = f"{caught.value} {to_builtins(caught.value.report)} {mine.explain('churn', '1', 'serve')}"
+    assert f"rules.toml (sha256:{hashlib.sha256(POLICY.encode()).hexdigest()[:12]}): require 1, rule 2" in shown
+    assert "secret place" not in shown
 
 
 def test_two_others_approve_and_it_is_done(backend, author):

@@ -54,9 +54,13 @@ def test_an_order_has_several_fields():
     [
         ("stage = ", 9),
         ("nobody = 1", 1),
-        ("stage = a b", 11),
-        ("(stage = a", 11),
-        ("stage = a)", 10),
+        ("name = a b", 10),
+        ("(name = a", 10),
+        ("name = a)", 9),
+        ("stage = Production", 9),
+        ("stage != prod", 10),
+        ("stage in (staging, prod)", 20),
+        ("status = live", 10),
         ("metrics.auc > high", 15),
         ("metrics.auc > nan", 15),
         ("metrics.auc > inf", 15),
@@ -66,7 +70,7 @@ def test_an_order_has_several_fields():
         ("order by alias", 10),
         ("order by name sideways", 15),
         ('"stage" = a', 1),
-        ("stage = a and", 14),
+        ("name = a and", 13),
         ("not", 4),
         ("stage in ()", 11),
         ("name = 'open", 8),
@@ -76,6 +80,14 @@ def test_an_order_has_several_fields():
 def test_what_is_no_query_is_pointed_at(text, place):
     with pytest.raises(UsageError, match=rf"at character {place}\b"):
         parse(text)
+
+
+def test_a_stage_or_a_status_that_is_none_is_answered_with_those_that_are():
+    with pytest.raises(UsageError, match="expected one of development, staging, production, archived"):
+        parse("stage = Production")
+    with pytest.raises(UsageError, match="expected one of active, deprecated, yanked, deleted"):
+        parse("not status = live")
+    assert parse("stage ~ prod*").where == Comparison(Field("stage"), "~", ("prod*",))
 
 
 @pytest.mark.parametrize("text", ["(" * 200 + "a" + ")" * 200, "not " * 200 + "a", " and ".join("a" * 200), "a" * 5000])

@@ -10,6 +10,7 @@ from registries import acting, artifact
 
 from vitrify.core.errors import UsageError
 from vitrify.registry import requests as r
+from vitrify.registry.handlers.search import _statement
 from vitrify.registry.query import Anywhere, Not, Several, parse
 
 NAMES = ("churn", "risk/churn", "fraud_a", "fraudxa")
@@ -130,6 +131,17 @@ def test_what_is_found_is_what_the_query_says(backend, query):
     whole = everything(backend, "")
     expected = [version for version in whole if holds(version, parse(query).where)]
     assert everything(backend, query) == expected
+
+
+def test_postgresql_reads_the_versions_of_a_model_in_the_order_of_an_index(registries):
+    backend = registries.open("postgresql+disk")
+    statement, _ = _statement("name = churn and metrics.auc > 0.5 order by number desc", ("*",), 100)
+    plan = statement.compile(backend.database.engine, compile_kwargs={"literal_binds": True})
+    with backend.database.read() as connection:
+        for other in ("seqscan", "sort"):
+            connection.exec_driver_sql(f"SET LOCAL enable_{other} = off")
+        rows = connection.exec_driver_sql(f"EXPLAIN {plan}".replace("%", "%%")).scalars().all()
+    assert any("Index Scan Backward using one_version_a_number" in row for row in rows), rows
 
 
 @pytest.mark.parametrize("limit", [1, 7, 1000])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
 from registries import acting, register
 
-from vitrify.core.errors import ConflictError, DeniedError, ReferenceNotFoundError
+from vitrify.core.errors import ConflictError, DeniedError, ReferenceNotFoundError, UsageError
 
 
 @pytest.fixture
@@ -124,4 +124,7 @@ def test_the_past_of_production_has_no_gap_and_no_overlap(three):
     with pytest.raises(ReferenceNotFoundError, match="nothing in production"):
         three.production_at("churn", spans[-1].since - timedelta(microseconds=1))
     assert [span.version for span in spans] == ["1", "3", "1", "2", "1"]
+    assert three.production_at("churn", datetime.now(UTC) + timedelta(minutes=1)) == spans[0]  # another's clock
+    with pytest.raises(UsageError, match="lies ahead"):
+        three.production_at("churn", datetime(9999, 1, 1, tzinfo=UTC))
     assert all(later.since == earlier.until for later, earlier in pairwise(spans))

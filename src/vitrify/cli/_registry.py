@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from vitrify.registry.registry import Registry
-    from vitrify.registry.values import Version
+    from vitrify.registry.values import Model, Version
 
 registry_option = click.option(
     "--registry",
@@ -31,11 +31,11 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def opened(place: str | None) -> Iterator[Registry]:
-    """Open the registry that the options name."""
+def opened(place: str | None, *, create: bool = False) -> Iterator[Registry]:
+    """Open the registry that the options name; only a command that can fill one makes it where there is none."""
     from vitrify.registry import open_registry
 
-    registry = open_registry(place)
+    registry = open_registry(place, create=create)
     try:
         yield registry
     finally:
@@ -89,6 +89,26 @@ def show_version(version: Version, *, as_json: bool) -> None:
     }
     for name in ("tags", "metrics", "parameters", "datasets"):
         facts[name] = ", ".join(f"{key}={value}" for key, value in sorted(getattr(version, name).items()))
+    show_facts((name, value) for name, value in facts.items() if value)
+
+
+def show_model(model: Model, *, as_json: bool) -> None:
+    """Print what is said about a model."""
+    from vitrify.cli._render import show_facts, show_json
+    from vitrify.core.wire import to_builtins
+
+    if as_json:
+        show_json(to_builtins(model))
+        return
+    click.echo(click.style(model.name, bold=True))
+    facts: dict[str, Any] = {
+        "versions": model.versions,
+        "production": model.production,
+        "description": model.description,
+        "owner": model.owner,
+        "licence": model.licence,
+        "tags": ", ".join(f"{key}={value}" for key, value in sorted(model.tags.items())),
+    }
     show_facts((name, value) for name, value in facts.items() if value)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def opened_here(place: str | None, what: str) -> Iterator[LocalBackend]:
+def opened_here(place: str | None, what: str, *, create: bool = False) -> Iterator[LocalBackend]:
     """Open a registry by its database.
 
     Raises:
@@ -23,7 +23,7 @@ def opened_here(place: str | None, what: str) -> Iterator[LocalBackend]:
     from vitrify.core.errors import UsageError
     from vitrify.registry.local import LocalBackend
 
-    with opened(place) as registry:
+    with opened(place, create=create) as registry:
         if not isinstance(registry.backend, LocalBackend):
             msg = f"{what} where the database is, and {place} is a server"
             raise UsageError(msg, remedy="name the database: --registry postgresql://user@host/name")

@@ -15,6 +15,7 @@ from vitrify.cli._options import allow_option, common, open_store
 )
 @click.option("--format", "format_", help="Catalog name; by default found from the content.")
 @click.option("--to", help="Format to keep a pickled model in; by default the safest for its kind.")
+@click.option("--runtime", help="Catalog name of what predicts, here and later; by default the format's own.")
 @click.option("--description", default="", help="Free text.")
 @allow_option
 @common
@@ -24,6 +25,7 @@ def command(
     example: str | None,
     format_: str | None,
     to: str | None,
+    runtime: str | None,
     description: str,
     allow: tuple[str, ...],
     store: str | None,
@@ -45,6 +47,7 @@ def command(
             example=shown,
             format=format_,
             to=to,
+            runtime=runtime,
             description=description,
             allow=allow,
             store=open_store(store),

@@ -49,7 +49,7 @@ def command(
 
     where = open_store(store)
     model, _, version = name.partition(":")
-    with opened(place) as registry, progress_bars():
+    with opened(place, create=True) as registry, progress_bars():
         made = registry.register(
             model,
             open_artifact(reference, store=where),

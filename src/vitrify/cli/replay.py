@@ -49,6 +49,8 @@ def command(
 
 def _find(digest: Digest, store: OciLayout, place: str | None) -> Artifact:
     """Return an artifact from the store, or from the registry by way of the store."""
+    from contextlib import suppress
+
     from vitrify.artifacts import open_artifact
     from vitrify.cli._registry import opened
     from vitrify.core.errors import ReferenceNotFoundError
@@ -56,7 +58,7 @@ def _find(digest: Digest, store: OciLayout, place: str | None) -> Artifact:
     try:
         return open_artifact(str(digest), store=store)
     except ReferenceNotFoundError:
-        with opened(place) as registry:
+        with suppress(ReferenceNotFoundError), opened(place) as registry:
             for version in registry.search(f"digest = {digest}", limit=1):
                 registry.pull(version.model, version.version, store)
                 return open_artifact(str(digest), store=store)

@@ -29,6 +29,7 @@ _PORT = click.IntRange(-1, 65535)
 @click.option("--plane", type=click.Choice(["auto", "native", "python"]), help="What moves the bytes.")
 @click.option("--access-log", metavar="FILE", help="JSON, a line a request; stderr for standard error.")
 @click.option("--prediction-log", metavar="DIR", help="Inputs and outputs as Parquet, for monitoring and replay.")
+@click.option("--deployment", metavar="TARGET", help="Record in the registry that its versions run here, on TARGET.")
 @click.option("--tls-certificate", "certificate", type=_FILE, help="PEM file of the certificate and its chain.")
 @click.option("--tls-key", "key", type=_FILE, help="PEM file of its key.")
 @click.option(

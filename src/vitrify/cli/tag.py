@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from vitrify.cli._registry import common, opened, show_version, split
+from vitrify.cli._registry import common, opened, show_model, show_version, split
 
 
 @click.command("tag")
@@ -17,9 +17,6 @@ def command(reference: str, tags: tuple[str, ...], description: str | None, plac
 
     A key with a dash behind it is taken away.
     """
-    from vitrify.cli._render import show_json
-    from vitrify.core.wire import to_builtins
-
     name, which = split(reference)
     changes = _changes(tags)
     with opened(place) as registry:
@@ -28,10 +25,7 @@ def command(reference: str, tags: tuple[str, ...], description: str | None, plac
             show_version(version, as_json=as_json)
             return
         model = registry.update_model(name, tags=changes, description=description)
-    if as_json:
-        show_json(to_builtins(model))
-    else:
-        click.echo(f"{model.name}  {', '.join(f'{key}={value}' for key, value in sorted(model.tags.items()))}")
+    show_model(model, as_json=as_json)
 
 
 def _changes(texts: tuple[str, ...]) -> dict[str, str | None]:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["open_registry"]
 
 
-def open_registry(place: str | None = None, *, token: str | None = None, blobs: str | None = None) -> Registry:
+def open_registry(
+    place: str | None = None, *, token: str | None = None, blobs: str | None = None, create: bool = True
+) -> Registry:
     """Open a registry.
 
     Args:
@@ -29,8 +31,10 @@ def open_registry(place: str | None = None, *, token: str | None = None, blobs: 
         token: For a server; by default ``$VITRIFY_TOKEN``.
         blobs: Where the content of a database lies: a directory or ``s3://bucket/prefix``. By default
             ``$VITRIFY_REGISTRY_BLOBS``, else the directory itself.
+        create: Whether a directory or a database without a registry gets one.
 
     Raises:
+        ReferenceNotFoundError: There is no registry, and none is to be made.
         UsageError: It is no such place, or a database on a server is named without a place for the content.
         UnavailableError: It cannot be reached.
     """
@@ -43,4 +47,4 @@ def open_registry(place: str | None = None, *, token: str | None = None, blobs: 
         return Registry(RemoteBackend(place, token or os.environ.get("VITRIFY_TOKEN")))
     from vitrify.registry.places import local_backend
 
-    return Registry(local_backend(place, blobs))
+    return Registry(local_backend(place, blobs, create=create))

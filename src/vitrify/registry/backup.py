@@ -220,6 +220,7 @@ def restore(source: Path, database: Database, content: Blobs) -> Backup:
                 _load(connection, metadata.tables[table.name], table, source / "rows" / f"{table.name}.jsonl")
             if not database.is_sqlite:
                 _count_on(connection)
+                connection.execute(text("ANALYZE"))  # else it knows nothing of the rows for as long as a minute
             report = audit(connection, {found.seq: found.hash} if found.seq else None)
             if not report.passed:
                 msg = f"{source} does not hold together; nothing was restored"

@@ -23,6 +23,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from vitrify.core.errors import UsageError
+from vitrify.registry.values import STAGES, STATUSES
 
 TEXTS = frozenset(
     {"name", "version", "stage", "status", "author", "owner", "licence", "description", "digest", "commit", "run"}
@@ -30,6 +31,8 @@ TEXTS = frozenset(
 )
 TIMES = frozenset({"created", "updated"})
 NUMBERS = frozenset({"number"})
+CLOSED: dict[str, tuple[str, ...]] = {"stage": STAGES, "status": STATUSES}
+"""Fields that have one of few values: another finds nothing, and is a mistake."""
 KEYED = {"tags": "tag", "metrics": "metric", "parameters": "parameter", "datasets": "dataset"}
 
 MAX_LENGTH = 4096
@@ -211,6 +214,9 @@ class _Parser:
                 return text
             self.at -= 2
             self.fail(f"a comparison that {field.name} has: numbers and times have no glob")
+        if text not in CLOSED.get(field.name, (text,)):
+            self.at -= 1
+            self.fail(f"one of {', '.join(CLOSED[field.name])}")
         if field.name in TIMES:
             return self.time(text)
         if field.name in NUMBERS or field.name == "metrics":

@@ -248,6 +248,11 @@ class Registry:
         """Say that it does not run there any more."""
         return self._ask(v.Deployment, r.EndDeployment(id=id))
 
+    def deployments(self, model: str = "", target: str = "", *, ended: bool = False) -> tuple[v.Deployment, ...]:
+        """Return where versions run, newest first; with those that do not run any more, where they are asked for."""
+        request = r.ListDeployments(model=model, target=target, ended=ended, limit=_PAGE)
+        return self._ask(v.Deployments, request).deployments
+
     def events(self, model: str = "", kind: str = "", after: int = 0) -> Iterator[v.Event]:
         """Yield the log in its order."""
         following: int | None = after
@@ -284,4 +289,5 @@ def _variant(version: v.Version, wanted: str | None) -> str:
             return variant.digest
     there = ", ".join(variant.format for variant in version.variants)
     msg = f"{version.model}:{version.version} has no variant in the format {wanted!r} (it has: {there})"
-    raise UsageError(msg, remedy=f"convert it, and add the variant: vitrify convert --to {wanted}")
+    added = f"vitrify variant add REFERENCE {version.model}:{version.version}"
+    raise UsageError(msg, remedy=f"convert it (vitrify convert --to {wanted}), then: {added}")

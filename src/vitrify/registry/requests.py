@@ -356,6 +356,23 @@ class EndDeployment(Request, frozen=True, kw_only=True):
     id: int
 
 
+@operation("GET", "/v1/deployments", "reader", v.Deployments)
+class ListDeployments(Request, frozen=True, kw_only=True):
+    """Return where versions run, newest first.
+
+    Attributes:
+        model: Of this model only.
+        target: On this target only.
+        ended: Whether those that do not run any more come, too.
+        limit: At most this many, up to 1,000.
+    """
+
+    model: str = ""
+    target: str = ""
+    ended: bool = False
+    limit: int = 100
+
+
 @operation("GET", "/v1/events", "reader", v.Events)
 class ListEvents(Request, frozen=True, kw_only=True):
     """Return the log in its order, after an event's number."""

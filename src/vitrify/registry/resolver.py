@@ -20,11 +20,11 @@ class RegistryResolver:
         """Return what a name leads to, brought into the store.
 
         Raises:
-            ReferenceNotFoundError: The registry has no such model or alias.
+            ReferenceNotFoundError: There is no registry, or it has no such model or alias.
             CorruptError: What came is not what the digest promises.
         """
         name, _, alias = reference.value.partition("@")
-        registry = open_registry()
+        registry = open_registry(create=False)
         try:
             version = registry.version(name, f"@{alias}")
             digest = Digest.parse(version.digest)

@@ -12,6 +12,7 @@ STAGES: tuple[Stage, ...] = ("development", "staging", "production", "archived")
 """In the order in which a version passes through them."""
 
 Status = Literal["active", "deprecated", "yanked", "deleted"]
+STATUSES: tuple[Status, ...] = ("active", "deprecated", "yanked", "deleted")
 """``deprecated`` still serves and warns, ``yanked`` is refused to whoever does not name it exactly, ``deleted`` keeps
 its row and its history and gives up its content."""
 
@@ -262,6 +263,12 @@ class Deployment(Value, frozen=True, kw_only=True):
     ended: datetime | None = None
     by: str
     facts: dict[str, Any] = {}
+
+
+class Deployments(Value, frozen=True, kw_only=True):
+    """Where versions run, or ran, newest first."""
+
+    deployments: tuple[Deployment, ...]
 
 
 class Token(Value, frozen=True, kw_only=True):

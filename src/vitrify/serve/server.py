@@ -19,6 +19,7 @@ from vitrify.core.errors import UsageError
 from vitrify.core.hosts import bracketed, is_loopback
 from vitrify.serve.clients import Clients
 from vitrify.serve.models.engine import ServingEngine
+from vitrify.serve.observe.deployments import Deployments
 from vitrify.serve.observe.observer import Observer
 from vitrify.serve.planes import House, choose_plane
 from vitrify.serve.planes.dispatch import Dispatcher
@@ -132,6 +133,7 @@ class Server:
         )
         self.rollout.attach(self.engine)
         self.observer.attach(self.engine)
+        self.deployments = Deployments(settings.server.deployment, _registry, log.say)
         self.applying = Applying(
             self.rollout,
             settings,
@@ -203,6 +205,8 @@ class Server:
             await self.applying.start()
             loop = asyncio.get_running_loop()
             self.rollout.start(lambda request: asyncio.run_coroutine_threadsafe(self.engine.infer(request), loop))
+            if server.deployment and self.observer.process in {"", "0"}:  # several processes are one server
+                self.deployments.start(self.engine.index)
             gc.freeze()  # what is here now stays: the collector need not look at it again
             self.log.say("ready", seconds=round(time.monotonic() - began, 3), http=listening.http, grpc=listening.grpc)
             ready(listening)
@@ -212,6 +216,7 @@ class Server:
             await asyncio.to_thread(self._settle)
             orderly = await self.plane.stop(server.drain_seconds)
             await self.engine.close(server.drain_seconds)
+            await asyncio.to_thread(self.deployments.close, _SETTLE)
             await asyncio.to_thread(self.observer.close)
             self.log.say("ended", orderly=orderly)
         return orderly
@@ -228,4 +233,4 @@ class Server:
 def _registry() -> Registry:
     from vitrify.registry import open_registry
 
-    return open_registry()
+    return open_registry(create=False)

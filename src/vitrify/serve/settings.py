@@ -267,6 +267,7 @@ class ServerSettings(Setting, frozen=True, kw_only=True):
         prediction_log: Folder of the prediction log; empty for none.
         prediction_sample: Fraction of the requests that is logged.
         traces: Address of an OpenTelemetry collector (OTLP over HTTP); empty for none.
+        deployment: What this server is called in the registry, which is told what runs here; empty tells it nothing.
     """
 
     host: str = "127.0.0.1"
@@ -290,6 +291,7 @@ class ServerSettings(Setting, frozen=True, kw_only=True):
     prediction_log: str = ""
     prediction_sample: float = 1.0
     traces: str = ""
+    deployment: str = ""
 
 
 class Settings(Setting, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ def command(place: str | None, as_json: bool) -> None:
     from vitrify.registry.database.schema import REVISION
     from vitrify.registry.local import LocalBackend
 
-    with opened(place) as registry:
+    with opened(place, create=True) as registry:
         if not isinstance(registry.backend, LocalBackend):
             msg = f"{place} is a server; its database is its own"
             raise UsageError(msg, remedy="name the database: vitrify registry migrate --registry PLACE")

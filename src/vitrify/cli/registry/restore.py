@@ -22,7 +22,7 @@ def command(source: str, place: str | None, as_json: bool) -> None:
     from vitrify.core.wire import to_builtins
     from vitrify.registry.backup import restore
 
-    with opened_here(place, "a registry is restored") as backend, progress_bars():
+    with opened_here(place, "a registry is restored", create=True) as backend, progress_bars():
         done = restore(Path(source), backend.database, backend.blobs)
     if as_json:
         show_json(to_builtins(done))

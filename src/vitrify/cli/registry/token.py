@@ -35,7 +35,7 @@ def create(
 
     raw = {"who": who, "roles": list(roles), "models": list(models or ("*",)), "days": days or None}
     request = CreateToken.from_builtins(raw, where="the token")
-    with opened(place) as registry:
+    with opened(place, create=True) as registry:
         token: Token = registry.do(request)
     if as_json:
         show_json(to_builtins(token))

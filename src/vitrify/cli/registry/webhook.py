@@ -23,7 +23,7 @@ def create(url: str, kinds: tuple[str, ...], models: tuple[str, ...], place: str
     from vitrify.core.wire import to_builtins
     from vitrify.registry.requests import CreateWebhook
 
-    with opened(place) as registry:
+    with opened(place, create=True) as registry:
         made = registry.do(CreateWebhook(url=url, kinds=kinds or ("*",), models=models or ("*",)))
     if as_json:
         show_json(to_builtins(made))

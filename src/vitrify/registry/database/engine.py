@@ -18,13 +18,15 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.pool import QueuePool
 
-from vitrify.core.errors import ConflictError, StoreError, UnavailableError, UsageError
+from vitrify.core.errors import ConflictError, ReferenceNotFoundError, StoreError, UnavailableError, UsageError
 from vitrify.registry.database import schema
 from vitrify.registry.database.prepared import told_to_driver
-from vitrify.stores._durable import locked, make_directory
+from vitrify.registry.database.reading import ReadOnly, may_write
+from vitrify.stores._durable import locked, make_directory, storing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from sqlalchemy import Connection, Engine
 
@@ -42,28 +44,28 @@ class Database:
 
     Args:
         url: ``sqlite:////absolute/path.db``, ``postgresql://user@host/name``, or the path of a SQLite file.
+        create: Whether one that has no registry gets one.
 
     Raises:
         UsageError: It is no such URL.
+        ReferenceNotFoundError: There is no registry, and none is to be made.
+        StoreError: It cannot be made there, or may not be read.
         UnavailableError: The database does not answer.
     """
 
-    def __init__(self, url: str | Path) -> None:
+    def __init__(self, url: str | Path, *, create: bool = True) -> None:
         """Connect, and migrate what is older than this code."""
         self.url = _parse(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self._path = Path(str(self.url.database)) if self.is_sqlite else None
+        self._only: ReadOnly | None = None
         if self._path is not None:
-            make_directory(self._path.parent)
-            self._lock = self._path.with_name(f"{self._path.name}-writer")
-            self._lock.touch()
-            self._sweeping = self._path.with_name(f"{self._path.name}-sweeping")
-            self._sweeping.touch()
+            self._settle(self._path, create=create)
         self._writer: Connection | None = None
         self.engine = self._engine()
         try:
             with _translated():
-                self._migrate()
+                self._migrate(create=create)
         except BaseException:
             self.close()
             raise
@@ -74,20 +76,20 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Yield a connection that sees one state of the database."""
-        with _translated(), self.engine.connect() as connection:
+        with _translated(), self._connected() as connection:
             yield connection
 
     @contextmanager
     def glance(self) -> Iterator[Connection]:
         """Yield a connection for one statement, which is a transaction of its own: nothing else is spent on it."""
         options = {"vitrify_glances": True} if self.is_sqlite else {"isolation_level": "AUTOCOMMIT"}
-        with _translated(), self.engine.connect() as connection:
+        with _translated(), self._connected() as connection:
             yield connection.execution_options(**options)
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
         """Yield a connection whose every statement sees the state of the first, whatever is written meanwhile."""
-        with _translated(), self.engine.connect() as connection:
+        with _translated(), self._connected() as connection:
             # A reading transaction of SQLite is one anyway.
             yield connection if self.is_sqlite else connection.execution_options(isolation_level="REPEATABLE READ")
 
@@ -126,7 +128,13 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """Yield a connection in the one writing transaction; it is committed, durably, when the block ends well."""
+        """Yield a connection in the one writing transaction; it is committed, durably, when the block ends well.
+
+        Raises:
+            StoreError: This user may only read.
+        """
+        if self._only is not None:
+            raise self._only.refuse()
         with (
             _translated(),
             self._alone() if self.is_sqlite else self.engine.connect() as connection,
@@ -153,6 +161,31 @@ class Database:
                 writer = self._writer = self.engine.connect().execution_options(vitrify_writes=True)
             yield writer
 
+    def _connected(self) -> AbstractContextManager[Connection]:
+        return self.engine.connect() if self._only is None else self._only.connect()
+
+    def _settle(self, path: Path, *, create: bool) -> None:
+        """Find out what may be done with a SQLite file, and make what belongs beside it."""
+        self._lock = path.with_name(f"{path.name}-writer")
+        self._sweeping = path.with_name(f"{path.name}-sweeping")
+        with storing(f"open the registry in {path.parent}"):
+            if not path.exists():
+                if not create:
+                    raise self._nothing()
+                make_directory(path.parent)
+            elif not may_write(path):
+                self._only = ReadOnly(path, self._lock)
+                return
+            self._lock.touch()
+            self._sweeping.touch()
+
+    def _nothing(self) -> ReferenceNotFoundError:
+        where = self._path or self.url.render_as_string()
+        msg = f"there is no registry yet: {where}"
+        return ReferenceNotFoundError(
+            msg, remedy="check the place (--registry); the first model makes one: vitrify register REFERENCE NAME"
+        )
+
     def _engine(self) -> Engine:
         if not self.is_sqlite:
             return create_engine(
@@ -171,13 +204,18 @@ class Database:
         event.listen(engine, "begin", _begin)
         return engine
 
-    def _migrate(self) -> None:
+    def _migrate(self, *, create: bool) -> None:
         found = self._revision()
         if found == schema.REVISION:
             return
+        if found is None and not create:
+            raise self._nothing()
         if found is not None and found > schema.REVISION:
             msg = f"the database is at {found}, made by a newer Vitrify; this one knows up to {schema.REVISION}"
             raise StoreError(msg, remedy="upgrade Vitrify: a database is never taken back")
+        if self._only is not None:
+            msg = f"the database is at {found}, older than this Vitrify, and this user may only read it"
+            raise StoreError(msg, remedy="let its owner run: vitrify registry migrate")
         from alembic import command
         from alembic.config import Config
 
@@ -192,7 +230,7 @@ class Database:
 
     def _revision(self) -> str | None:
         table = "SELECT version_num FROM alembic_version"
-        with self.engine.connect() as connection:
+        with self._connected() as connection:
             if not connection.dialect.has_table(connection, "alembic_version"):
                 return None
             return connection.execute(text(table)).scalar()
@@ -258,7 +296,9 @@ def _failed(error: DBAPIError) -> Exception:
     if code.startswith(("SQLITE_FULL", "SQLITE_READONLY", "SQLITE_IOERR", "SQLITE_CANTOPEN")):
         return StoreError(f"the registry's database could not be written: {reason}", remedy="check disk and rights")
     if code.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
-        return StoreError(f"the registry's database is damaged: {reason}", remedy="restore a backup: vitrify registry")
+        return StoreError(
+            f"the registry's database is damaged: {reason}", remedy="restore a backup: vitrify registry restore"
+        )
     if str(getattr(original, "sqlstate", "")).startswith(_TOO_MUCH):
         return UsageError(f"the registry's database cannot hold it: {reason}", remedy="say it in fewer characters")
     if isinstance(error, OperationalError) or error.connection_invalidated:

@@ -59,6 +59,7 @@ HANDLERS: dict[type[r.Request], Callable[[Work, Any], Value]] = {
     r.GetLineage: lineage.get,
     r.Deploy: deployments.start,
     r.EndDeployment: deployments.end,
+    r.ListDeployments: deployments.list_,
     r.ListEvents: log.list_,
     r.GetHead: log.get_head,
     r.ProductionAt: log.production_at,

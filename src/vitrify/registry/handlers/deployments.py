@@ -8,16 +8,20 @@ import msgspec
 from sqlalchemy import insert, select, update
 
 from vitrify.core.errors import ConflictError, ReferenceNotFoundError
-from vitrify.registry.database.schema import deployments
+from vitrify.registry.database.schema import deployments, models, versions
 from vitrify.registry.edges import of_deployment
 from vitrify.registry.events import canonical, moment
 from vitrify.registry.handlers import find, policy
 from vitrify.registry.handlers.versions import link
-from vitrify.registry.values import Deployment
+from vitrify.registry.values import Deployment, Deployments
 
 if TYPE_CHECKING:
+    from sqlalchemy import Row
+
     from vitrify.registry import requests as r
     from vitrify.registry.work import Work
+
+MAX_LIMIT = 1000
 
 
 def start(work: Work, request: r.Deploy) -> Deployment:
@@ -51,17 +55,46 @@ def end(work: Work, request: r.EndDeployment) -> Deployment:
     return _value(work, request.id)
 
 
+def list_(work: Work, request: r.ListDeployments) -> Deployments:
+    """Return where versions run, newest first."""
+    query = (
+        select(deployments, models.c.name, versions.c.version, versions.c.digest)
+        .select_from(deployments.join(versions).join(models))
+        .order_by(deployments.c.id.desc())
+    )
+    if request.model:
+        query = query.where(models.c.name == request.model, models.c.deleted.is_(None))
+    if request.target:
+        query = query.where(deployments.c.target == request.target)
+    if not request.ended:
+        query = query.where(deployments.c.ended.is_(None))
+    limit = min(max(request.limit, 1), MAX_LIMIT)
+    if work.actor.sees_all:
+        query = query.limit(limit)
+    found: list[Deployment] = []
+    for row in work.connection.execute(query):
+        if work.actor.sees(row.name):
+            found.append(_shown(row, row.name, row.version, row.digest))
+        if len(found) == limit:
+            break
+    return Deployments(deployments=tuple(found))
+
+
 def _value(work: Work, id_: int) -> Deployment:
     row = work.connection.execute(select(deployments).where(deployments.c.id == id_)).first()
     if row is None:
         msg = f"no deployment has the number {id_}"
-        raise ReferenceNotFoundError(msg, remedy="see the lineage of the model: vitrify lineage")
+        raise ReferenceNotFoundError(msg, remedy="list what runs: vitrify deployment list")
     version = find.by_id(work, row.version_id).value
+    return _shown(row, version.model, version.version, version.digest)
+
+
+def _shown(row: Row[Any], model: str, version: str, digest: str) -> Deployment:
     return Deployment(
         id=row.id,
-        model=version.model,
-        version=version.version,
-        digest=version.digest,
+        model=model,
+        version=version,
+        digest=digest,
         target=row.target,
         started=moment(row.started),
         ended=None if row.ended is None else moment(row.ended),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from sqlalchemy import select
 
-from vitrify.core.errors import ReferenceNotFoundError
+from vitrify.core.errors import ReferenceNotFoundError, UsageError
 from vitrify.registry.database.schema import events, head, productions, versions
 from vitrify.registry.events import microseconds, moment, to_event
 from vitrify.registry.handlers import find
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from vitrify.registry.work import Work
 
 MAX_LIMIT = 1000
+_SKEW = 300_000_000
+"""Microseconds by which the clock of who asks may be ahead."""
 
 
 def list_(work: Work, request: r.ListEvents) -> Events:
@@ -50,6 +52,9 @@ def production_at(work: Work, request: r.ProductionAt) -> InProduction:
     """Return what was in production at a time."""
     model = find.model(work, request.model)
     at = work.now if request.at is None else microseconds(request.at)
+    if at > work.now + _SKEW:
+        msg = f"{request.at} lies ahead: what will be in production then nobody knows"
+        raise UsageError(msg, remedy="ask for a time that has passed, or for none: that is now")
     query = (
         select(productions.c.since, productions.c.until, versions.c.version, versions.c.digest, *events.c)
         .join(versions, versions.c.id == productions.c.version_id)

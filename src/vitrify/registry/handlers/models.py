@@ -33,7 +33,7 @@ def create(work: Work, request: r.CreateModel) -> Model:
     taken = select(models.c.id).where(models.c.name == request.name, models.c.deleted.is_(None))
     if work.connection.execute(taken).first():
         msg = f"there is a model called {request.name!r}"
-        raise ConflictError(msg, remedy=f"register a version of it, or change it: vitrify models {request.name}")
+        raise ConflictError(msg, remedy=f"register a version of it, or change it: vitrify edit {request.name}")
     make(work, request)
     return _value(work, request.name)
 

@@ -20,6 +20,8 @@ from vitrify.registry.rows import remembered
 from vitrify.registry.values import Page
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sqlalchemy import ColumnElement, Select
 
     from vitrify.registry import requests as r
@@ -60,6 +62,7 @@ _COLUMNS: dict[str, ColumnElement[Any]] = {
         )
     },
 }
+_KEY = select(models.c.id).where(models.c.deleted.is_(None))
 _NEWEST = ((Field("created"), True),)
 
 
@@ -90,13 +93,25 @@ def _statement(text: str, seen: tuple[str, ...], limit: int) -> tuple[Select[Any
         .limit(limit + 1)
     )
     if query.where is not None:
-        statement = statement.where(_condition(query.where))
+        # The model's key as one value: only then PostgreSQL reads its versions in the order of an index.
+        keys = [_KEY.where(models.c.name == name).scalar_subquery() for name in _names(query.where)]
+        statement = statement.where(_condition(query.where), *(versions.c.model_id == key for key in keys))
     if not query.mentions("status"):
         statement = statement.where(versions.c.status != "deleted")
     if "*" not in seen:
         patterns = [models.c.name.like(as_like(glob), escape=ESCAPE) for glob in seen]
         statement = statement.where(or_(false(), *patterns))
     return statement, order
+
+
+def _names(term: Term) -> Iterator[Scalar]:
+    """Yield the names that a model must have for anything of it to be found."""
+    match term:
+        case Several(operator="and"):
+            for one in term.terms:
+                yield from _names(one)
+        case Comparison(field=Field(name="name"), operator="="):
+            yield term.values[0]
 
 
 def _condition(term: Term) -> ColumnElement[bool]:

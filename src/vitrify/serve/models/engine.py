@@ -125,15 +125,31 @@ class ServingEngine:
         return reply
 
     async def _infer(self, request: Infer, pin: Pin | None) -> Reply:
-        answer = await self._given(request, lambda loaded: loaded.submit(request), pin)
-        return answer if isinstance(answer, Reply) else await self._woken_here().wait(answer, request.deadline)
+        woken: list[Entry] = []
+        try:
+            answer = await self._given(request, lambda loaded: loaded.submit(request), woken, pin)
+            return answer if isinstance(answer, Reply) else await self._woken_here().wait(answer, request.deadline)
+        finally:
+            for entry in woken:
+                entry.ask(-1)
 
-    async def _given(self, request: Infer, give: Callable[[Loaded], T], pin: Pin | None = None) -> T:
-        """Give a request to the version that answers it, and return what that gives back."""
+    async def _given(
+        self, request: Infer, give: Callable[[Loaded], T], woken: list[Entry], pin: Pin | None = None
+    ) -> T:
+        """Give a request to the version that answers it, and return what that gives back.
+
+        Args:
+            request: What is asked.
+            give: Gives it to a version.
+            woken: Takes the entries that count it among their askers: they are to be told when it has its answer.
+            pin: The version that was chosen for it already.
+        """
         for left in reversed(range(_TRIES)):
             entry = self.choose(request) if pin is None else pin.entry
             loaded = entry.loaded if pin is None else pin.take()
             if loaded is None:
+                entry.ask(1)
+                woken.append(entry)
                 loaded = await self._woken(entry, request)
                 if loaded is None or pin is not None:  # what is pinned is taken, or looked for again
                     continue
@@ -148,7 +164,12 @@ class ServingEngine:
 
     async def stream(self, request: Infer) -> AsyncIterator[Reply]:
         """Answer one request in parts as they are made; a model that makes no parts gives one."""
-        parts = await self._given(request, lambda loaded: loaded.stream(request))
+        woken: list[Entry] = []
+        try:
+            parts = await self._given(request, lambda loaded: loaded.stream(request), woken)
+        finally:  # whoever takes its parts slowly holds up nobody
+            for entry in woken:
+                entry.ask(-1)
         if parts is None:
             yield await self.infer(request)
             return
@@ -337,7 +358,7 @@ class ServingEngine:
 def _open_registry() -> Registry:
     from vitrify.registry import open_registry
 
-    return open_registry()
+    return open_registry(create=False)
 
 
 def _which(settings: ModelSettings) -> tuple[str, str, str]:

@@ -22,8 +22,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -109,12 +110,14 @@ class Policy:
         keys: The keys that count, by their names.
         requirements: In the order of the file.
         signed_evidence: Whether evidence must be signed; None where the file leaves it to whether there are keys.
+        sha256: Of its text, in hex.
     """
 
     place: str
     keys: Mapping[str, TrustedKey]
     requirements: tuple[Requirement, ...]
     signed_evidence: bool | None = None
+    sha256: str = ""
 
     @property
     def public_keys(self) -> tuple[PublicKey, ...]:
@@ -130,6 +133,21 @@ class Policy:
         if self.signed_evidence is not None:
             return self.signed_evidence
         return any(covered(facts.name, trusted.names) for trusted in self.keys.values())
+
+    def called(self, name: str) -> Self:
+        """Return the same policy for others to see: its rules stand under a name, not in a file of this machine."""
+        return replace(
+            self,
+            place=name,
+            requirements=tuple(
+                replace(
+                    one,
+                    place=f"{name}{one.place.removeprefix(self.place)}",
+                    rules=tuple((f"{name}{place.removeprefix(self.place)}", rule) for place, rule in one.rules),
+                )
+                for one in self.requirements
+            ),
+        )
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
@@ -167,7 +185,7 @@ class Policy:
         keys = {name: _key(name, table, base) for name, table in fields.table("keys").items()}
         required = tuple(_requirement(table, keys) for table in fields.tables("require", ": require", []))
         fields.end()
-        return cls(where, keys, required, signed)
+        return cls(where, keys, required, signed, hashlib.sha256(data).hexdigest())
 
 
 def _key(name: str, fields: Fields, base: Path | None) -> TrustedKey:
