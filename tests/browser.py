@@ -57,9 +57,10 @@ class Browser:
         return done["result"].get("value")
 
     def until(self, condition):
-        """Wait until a condition, in JavaScript, holds; the test's own limit of time ends what never does."""
-        wait = f"if ({condition}) done(); else setTimeout(look, 20);"
-        self.run(f"new Promise((done) => {{ const look = () => {{ {wait} }}; look(); }})")
+        """Wait until a condition, in JavaScript, holds; what the page shows otherwise is said after two minutes."""
+        look = f"if ({condition}) done(true); else if (Date.now() > last) done(false); else setTimeout(look, 20);"
+        wait = f"const last = Date.now() + 120000, look = () => {{ {look} }}; look();"
+        assert self.run(f"new Promise((done) => {{ {wait} }})"), (condition, self.run("document.body.innerText"))
 
     def _call(self, method, **parameters):
         number = next(self._numbers)
