@@ -52,7 +52,7 @@ pub fn target(head: &Head) -> Option<(String, String)> {
         None => (path, ""),
     };
     // A name may have slashes; where that could be read in two ways, Python's router decides.
-    if model.split('/').any(str::is_empty) || version.contains('/') {
+    if model.split('/').any(|part| matches!(part, "" | "." | "..")) || version.contains('/') {
         return None;
     }
     Some((model.to_owned(), version.to_owned()))
@@ -306,6 +306,8 @@ mod tests {
         for path in [
             "/v2/models//infer",
             "/v2/models/a//b/infer",
+            "/v2/models/a/../b/infer",
+            "/v2/models/a/./infer",
             "/v2/models/a//infer",
             "/v2/models/m/versions//infer",
             "/v2/models/m/versions/1/2/infer",

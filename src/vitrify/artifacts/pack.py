@@ -27,6 +27,7 @@ from vitrify.core.errors import (
     UnsupportedModelError,
     UntrustedCodeError,
     UsageError,
+    VitrifyError,
 )
 from vitrify.core.protocols import Allow, Companions, Declares, Live
 from vitrify.core.wire import to_builtins
@@ -55,6 +56,7 @@ def pack(
     example: Any = None,
     format: str | None = None,  # noqa: A002 (the field's own word)
     to: str | None = None,
+    runtime: str | None = None,
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
     description: str = "",
     allow: Collection[str] = (),
@@ -70,6 +72,7 @@ def pack(
             model is sealed without a signature: it can be read again, but not asked for predictions.
         format: Catalog name; by default found from the content, never from the file's name.
         to: Catalog name of the format to keep a pickled model in; by default the safest for its kind.
+        runtime: Catalog name of what the model is asked for predictions on; one that is named has to open it.
         dynamic: More dimensions that may change.
         description: Free text for people.
         allow: Exact names of what the scan found and you trust: code outside the built-in allow-list, operators.
@@ -86,27 +89,34 @@ def pack(
         reference.name(name)  # before the work, not after it
     files = files_at(Path(path))
     one = identify_one(files, where=str(path), name=format)
-    _require_meant(one.row, str(path), named=bool(format), to=to)
+    _require_meant(one.row, str(path), named=bool(format), to=to, runtime=runtime)
     files = _with_companions(files, one, Path(path))
     one = replace(one, files=files)
     report = scan_files(files, left_out=files.left_out)
     names = _admit(report, Allow.of(allow), str(path))
     why = _why_as_it_is(one.row, example)
-    if _is_read(one.row, example):
+    if runtime or _is_read(one.row, example):
         kept = to if one.row.transient else one.row.name
         try:
             model = one.row.load().read(one.files, one.entry, Allow.of(allow))
-            if one.row.transient and example is None:
+            if one.row.transient and example is None and runtime is None:
                 return save_bare(model, name, format=kept, description=description, store=store)
             return save(
-                model, name, example=example, format=kept, dynamic=dynamic, description=description, store=store
+                model,
+                name,
+                example=example,
+                format=kept,
+                runtime=runtime,
+                dynamic=dynamic,
+                description=description,
+                store=store,
             )
         except (UnsupportedModelError, SignatureError, UsageError, MalformedError, MissingDependencyError) as error:
             # A file that stands alone, or whose library is not here, can be kept; a pickle has to be read.
             unread = isinstance(error, (MalformedError, MissingDependencyError))
-            if example is not None or to or (unread and one.row.transient):
+            if example is not None or to or runtime or (unread and one.row.transient):
                 raise
-            why = error.message.partition("\n")[0]
+            why = _reason(error)
     notes = [
         f"sealed as it is, without a signature: it can be inspected and exported, not asked for predictions ({why})"
     ]
@@ -116,7 +126,8 @@ def pack(
 def _with_companions(files: Tree, one: Identity, path: Path) -> Tree:
     """Add what a graph that was named alone has beside it: without its weights it is no model.
 
-    A link is not followed: what is behind it is not there, and the scan tells of it.
+    A link is not followed, and a file with a second name not taken: either may be any file of this machine. The scan
+    tells of it.
     """
     look = one.row.look()
     if "file" not in one.entry or not isinstance(look, Companions):
@@ -128,15 +139,15 @@ def _with_companions(files: Tree, one: Identity, path: Path) -> Tree:
 
 def _is_linked(folder: Path, place: Path) -> bool:
     steps = (place, *place.parents[: len(place.relative_to(folder).parts) - 1])
-    return any(step.is_symlink() for step in steps)
+    return any(step.is_symlink() for step in steps) or place.stat().st_nlink > 1
 
 
-def _require_meant(row: Row, where: str, *, named: bool, to: str | None) -> None:
+def _require_meant(row: Row, where: str, *, named: bool, to: str | None, runtime: str | None) -> None:
     """Refuse what the call cannot mean: a file that says nothing about a model, another format for what is kept.
 
     Raises:
         UnsupportedModelError: The format is not of models, and the user did not name it.
-        UsageError: A target was named for a file that is no pickle.
+        UsageError: A target was named for a file that is no pickle, or a runtime for one that is not loaded here.
     """
     if row.generic and not named:
         msg = f"{where} is a {row.name} file, which says nothing about a model"
@@ -145,6 +156,15 @@ def _require_meant(row: Row, where: str, *, named: bool, to: str | None) -> None
     if to and not row.transient:
         msg = f"{where} is of the format {row.name} and is kept in it; to={to!r} is for the model in a pickle"
         raise UsageError(msg, remedy=f"pack it without, then: vitrify convert NAME --to {to}")
+    if runtime and not isinstance(row.look(), Live):
+        msg = f"{row.name} files are looked at here, not loaded: no runtime predicts with {where}"
+        raise UsageError(msg, remedy="pack it without a runtime: it can be inspected and exported")
+
+
+def _reason(error: VitrifyError) -> str:
+    """Return what went wrong in one line, with the first place that it names."""
+    first, *problems = error.message.splitlines()
+    return ": ".join([first, *(problem.strip(" -") for problem in problems[:1])])
 
 
 def _why_as_it_is(row: Row, example: Any) -> str:

@@ -102,6 +102,8 @@ class Router:
 
     def _match_wide(self, method: str, path: str) -> tuple[Route, dict[str, str]] | frozenset[str]:
         """Find the routes that leave the least to the model's name: ``risk/wine``, and not ``risk/wine/infer``."""
+        if not {"", ".", ".."}.isdisjoint(path.split("/")[1:]):
+            return frozenset()
         found = [
             (fields.groupdict(), route)
             for pattern, route in self._wide
