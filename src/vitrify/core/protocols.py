@@ -280,6 +280,14 @@ class Stateful(Protocol):
 
 
 @runtime_checkable
+class Picks(Protocol):
+    """A session of a model that may pick among equally good things by no rule of its own."""
+
+    def picking_first(self) -> Session | None:
+        """Return a session of the same model that picks the first of equals; None if it never has to pick."""
+
+
+@runtime_checkable
 class Streams(Protocol):
     """A session that can give its answer in parts, as it makes them."""
 

@@ -21,6 +21,7 @@ import numpy as np
 from vitrify import containers
 from vitrify.core.catalog import catalog
 from vitrify.core.errors import ModelError
+from vitrify.runtimes._picking import one_thread, picking_first
 from vitrify.runtimes.session import BaseSession, signature_of
 
 if TYPE_CHECKING:
@@ -75,6 +76,11 @@ class EstimatorSession(BaseSession):
         self._model = model
         self._called = called
 
+    def picking_first(self) -> EstimatorSession | None:
+        """Return a session of a copy that takes the first of equally far rows; None if it never picks among them."""
+        model = picking_first(self._model)
+        return None if model is None else _PickingFirst(model, self.signature, self._called)
+
     def _run(self, inputs: Arrays) -> Arrays:
         native = containers.from_arrays(inputs, self.signature)
         outputs: Arrays = {}
@@ -83,6 +89,14 @@ class EstimatorSession(BaseSession):
         alone = all(len(array) == 1 for array in inputs.values() if array.ndim)
         declared = {field.name: field for field in self.signature.outputs}
         return {name: _as_declared(array, declared.get(name), alone=alone) for name, array in outputs.items()}
+
+
+class _PickingFirst(EstimatorSession):
+    """The same on one thread: several search some of the points each, and their picks among equals meet by chance."""
+
+    def _run(self, inputs: Arrays) -> Arrays:
+        with one_thread():
+            return super()._run(inputs)
 
 
 def _as_declared(array: np.ndarray[Any, Any], field: Field | None, *, alone: bool) -> np.ndarray[Any, Any]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -186,3 +188,16 @@ def test_the_nan_of_a_picture_is_no_missing_value_that_of_a_table_is(shape, null
     assert ruling.failed.tolist() == [not forgiven, False]
     wrong = judge(source).rule({"x": x}, {"y": np.array([3.0, 8.0])}, source.run({"x": x}))["y"]
     assert wrong.failed.tolist() == [False, True]
+
+
+def test_a_row_is_a_tie_where_the_source_says_the_same_when_it_picks_the_first_of_equals(table, session):
+    inputs = {"a": np.arange(4.0)}
+    source = session(table(a="float64"), lambda x: {"y": x["a"] * 2, "label": x["a"] > 1})
+    first = session(table(a="float64"), lambda x: {"y": x["a"] * 2 + (x["a"] < 3), "label": x["a"] > 1})
+    got = {"y": np.array([1.0, 3.0 + 1e-6, 5.0, 7.0]), "label": np.array([False, False, False, True])}
+    rulings = replace(judge(source), first=first).rule(inputs, got, source.run(inputs))
+    # The second is near to neither, the third says another label than both, the fourth is no choice of the source.
+    assert rulings["y"].ties.tolist() == [True, False, False, False]
+    assert rulings["y"].failed.tolist() == [False, True, True, True]
+    assert rulings["label"].failed.tolist() == [False, False, True, False]
+    assert rulings["y"].measured.tolist() == [False, True, True, True]

@@ -171,13 +171,57 @@ def test_categories_that_nobody_names_are_refused_with_a_remedy(target, problems
     assert "does not name" in finding.message
 
 
+@given(
+    seed=st.integers(0, 2**16),
+    most=st.sampled_from([3, 12, 10**6, 2**40, 2**62]),
+    kinds=st.sets(st.sampled_from(["small", "unsigned", "flag", "named"])),
+    one_hot=st.sampled_from([1, 4, 20]),
+    complexity=st.sampled_from([1, 2, 4]),
+    grow=st.sampled_from(["SymmetricTree", "Depthwise", "Lossguide"]),
+)
+@settings(max_examples=20)
+def test_categories_that_are_whole_numbers_need_no_names(convert, *, seed, most, kinds, one_hot, complexity, grow):
+    rng = np.random.default_rng(seed)
+    made = {
+        "small": rng.integers(-3, 4, 80).astype(np.int8),
+        "unsigned": rng.integers(0, 5, 80).astype(np.uint64) * np.uint64(2**61 + 7),
+        "flag": rng.random(80) > 0.5,
+        "named": pd.Categorical(rng.choice(list("abc"), 80)),
+    }
+    values = rng.integers(-most, most, 6)
+    table = pd.DataFrame(
+        {"whole": rng.choice(values, 80), "n": rng.normal(size=80), **{k: made[k] for k in sorted(kinds)}}
+    )
+    options = {"one_hot_max_size": one_hot, "max_ctr_complexity": complexity, "grow_policy": grow, "random_seed": seed}
+    model = cb.CatBoostRegressor(**{**QUIET, **options}, cat_features=["whole", *sorted(kinds)])
+    model.fit(table, (table["whole"] == values[0]) * 2.0 + table["n"])
+    pair = convert(model, table)
+    unseen = table.assign(whole=rng.integers(-most, most, 80))
+    pair.agree(pd.concat([table, unseen], ignore_index=True).astype(table.dtypes), ulps=16, atol=1e-13)
+
+
+def test_an_array_of_whole_numbers_may_hold_categories(convert, rng):
+    x = rng.integers(0, 9, (ROWS, 3))
+    model = cb.CatBoostRegressor(**QUIET, cat_features=[0, 2]).fit(x, (x[:, 0] == 2) * 2.0 + x[:, 1])
+    convert(model, x).agree(rng.integers(-3, 20, (ROWS, 3)), ulps=8, atol=1e-14)
+
+
+def test_a_name_that_is_missing_beside_whole_numbers_is_found(problems, rng):
+    table = pd.DataFrame({"c": rng.choice(list("ab"), ROWS), "k": rng.integers(0, 3, ROWS)})
+    score = (table["c"] == "a") * 1.0 * (table["k"] == 1) + rng.normal(size=ROWS) / 9
+    options = {**QUIET, "one_hot_max_size": 1, "max_ctr_complexity": 2, "iterations": 40}
+    model = cb.CatBoostRegressor(**options, cat_features=["c", "k"]).fit(table, score)
+    (finding,) = problems(model, table[table["c"] == "a"].astype({"c": "category"}))
+    assert "does not name" in finding.message
+
+
 def test_text_is_refused_with_a_remedy(problems, rng):
     words = np.array(["red wine", "green tea", "blue sky"])
     table = pd.DataFrame({"t": words[rng.integers(0, 3, ROWS)], "n": rng.normal(size=ROWS)})
     model = cb.CatBoostClassifier(**QUIET, text_features=["t"]).fit(table, (table["t"] == "blue sky").astype(int))
     (finding,) = problems(model, table)
-    assert "text features" in finding.message
-    assert finding.remedy
+    assert finding.message == "has text features, which CatBoost encodes by itself"
+    assert "before the model" in finding.remedy
 
 
 LOSSES = {"RMSE": "real", "Poisson": "positive", "MultiQuantile:alpha=0.2,0.7": "real", "RMSEWithUncertainty": "real"}

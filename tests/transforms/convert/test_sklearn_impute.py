@@ -91,6 +91,49 @@ def test_the_nearest_rows_give_the_value(kind, weights, holes, convert):
     np.testing.assert_allclose(given["transformed"], expected["transformed"], rtol=1e-4 if kind == np.float32 else 1e-9)
 
 
+TAILS = {
+    "nothing": lambda imputer: imputer,
+    "a line": lambda imputer: pipeline.make_pipeline(imputer, linear_model.LinearRegression()),
+    "scalers": lambda imputer: pipeline.make_pipeline(
+        preprocessing.StandardScaler(), imputer, preprocessing.StandardScaler()
+    ),
+    "a tree": lambda imputer: pipeline.make_pipeline(imputer, tree.DecisionTreeRegressor(max_depth=4)),
+}
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    width=st.integers(2, 11),
+    count=st.integers(1, 9),
+    weights=st.sampled_from(["uniform", "distance"]),
+    share=st.sampled_from([0.05, 0.2, 0.5]),
+    whole=st.booleans(),
+    kind=st.sampled_from([np.float64, np.float32]),
+    tail=st.sampled_from(sorted(TAILS)),
+)
+def test_any_holes_are_filled_from_the_rows_that_the_source_takes(
+    proven, *, seed, width, count, weights, share, whole, kind, tail
+):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(120, width))
+    x = (np.round(x * 2) if whole else x).astype(kind)
+    holes = np.where(rng.random(x.shape) < share, kind(np.nan), x)
+    model = TAILS[tail](impute.KNNImputer(n_neighbors=count, weights=weights))
+    proven(model.fit(holes, x[:, 0] * 2.0 - x[:, 1]), holes)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered", "ignore:invalid value encountered")
+def test_distances_that_overflow_have_no_weight_in_the_mean(convert):
+    x = np.random.default_rng(0).normal(size=(60, 6)).astype(np.float32)
+    x[::3, 0] = np.nan
+    pair = convert(impute.KNNImputer(weights="distance").fit(x), x)
+    rows = np.full((1, 6), np.nan, np.float32)
+    rows[0, 2] = -(2.0**63)
+    expected, given_ = pair.both(rows)
+    np.testing.assert_array_equal(given_["transformed"], expected["transformed"])
+
+
 ITERATIVE = {
     "bayes": impute.IterativeImputer(max_iter=2, tol=1e9),
     "tree": impute.IterativeImputer(tree.DecisionTreeRegressor(max_depth=3), max_iter=2, tol=1e9, add_indicator=True),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from sklearn import neighbors
 from transforms.convert.proving import assert_proven
@@ -89,6 +89,57 @@ def test_of_equally_far_points_the_same_ones_are_kept(seed, count, leaf, algorit
     rows = np.concatenate([points, rng.integers(-1, 6, (40, 2)) / 2, [[1e20, 0.5], [-1e300, 1e300], [2.0**53, 1]]])
     expected, got = convert(model, points).both(rows)
     np.testing.assert_array_equal(got["prediction"], expected["prediction"])
+
+
+SOURCES = {
+    "normal": lambda rng, n, width: rng.normal(size=(n, width)),
+    "whole": lambda rng, n, width: rng.integers(-3, 4, (n, width)),
+}
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    metric=st.sampled_from(["euclidean", "manhattan", "chebyshev", "cosine", "minkowski"]),
+    p=st.sampled_from([1.0, 1.5, 3.0]),
+    algorithm=st.sampled_from(["kd_tree", "ball_tree", "brute"]),
+    weights=st.sampled_from(["uniform", "distance"]),
+    count=st.integers(1, 9),
+    width=st.integers(1, 9),
+    points=st.sampled_from([40, 300]),
+    source=st.sampled_from(sorted(SOURCES)),
+    kind=st.sampled_from([np.float64, np.float32]),
+)
+def test_any_search_of_any_points_is_proven(
+    proven, *, seed, metric, p, algorithm, weights, count, width, points, source, kind
+):
+    assume(not (weights == "distance" and algorithm == "brute" and metric == "euclidean"))  # both are refused
+    assume(not (weights == "distance" and metric == "cosine" and kind == np.float32))
+    rng = np.random.default_rng(seed)
+    x = SOURCES[source](rng, points, width).astype(kind)
+    algorithm = "brute" if metric == "cosine" else algorithm
+    model = neighbors.KNeighborsRegressor(count, metric=metric, p=p, algorithm=algorithm, weights=weights)
+    proven(model.fit(x, x.sum(axis=1) + rng.normal(size=points)), x)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_where_the_length_of_a_row_overflows_all_points_are_equally_far(seed, convert):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(100, 4))
+    pair = convert(neighbors.KNeighborsClassifier(metric="cosine").fit(x, x[:, 0] > 0), x)
+    rows = x[:20].copy()
+    rows[:, 1] = np.finfo(np.float64).max
+    expected = pair.source.picking_first().predict(rows)
+    for name, given_ in pair.graph.predict(rows).items():
+        np.testing.assert_allclose(given_, expected[name])
+
+
+def test_cosine_distances_are_weighed_in_double_only(x, real, problems):
+    narrow = x.astype(np.float32)
+    model = neighbors.KNeighborsRegressor(metric="cosine", weights="distance").fit(narrow, real)
+    (problem,) = problems(model, narrow)
+    assert "single precision" in problem.message
+    assert "float64" in problem.remedy
 
 
 REFUSED = {

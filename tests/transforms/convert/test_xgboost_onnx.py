@@ -141,6 +141,15 @@ def test_the_larger_share_is_what_is_above_one_half():
     np.testing.assert_array_equal(both, np.concatenate([np.float32(1) - p, p], axis=1))
 
 
+@pytest.mark.parametrize("objective", ["binary:logistic", "multi:softprob", "reg:squarederror", "count:poisson"])
+@pytest.mark.parametrize("options", [{}, {"base_score": 0.3}])
+def test_a_model_of_no_rounds_answers_with_its_base_score(objective, options, x, target, convert):
+    kind = xgb.XGBRegressor if objective.startswith(("reg", "count")) else xgb.XGBClassifier
+    y = np.digitize(target, [6, 8] if objective.startswith("multi") else [7])
+    model = kind(**{**QUIET, "n_estimators": 0, "objective": objective, **options}).fit(x, y)
+    convert(model, x).agree(x, ulps=1)
+
+
 def test_only_the_rounds_up_to_the_best_one_count(x, target, convert, probes):
     model = xgb.XGBRegressor(n_estimators=60, early_stopping_rounds=2, learning_rate=0.9, random_state=0, n_jobs=1)
     model.fit(x[:100], target[:100], eval_set=[(x[100:], target[100:])], verbose=False)

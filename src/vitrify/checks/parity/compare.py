@@ -17,7 +17,7 @@ from vitrify.checks.parity.tally import Answers, Tally
 from vitrify.checks.parity.tolerance import Bound, Tolerance
 from vitrify.core.errors import UsageError
 from vitrify.core.progress import track
-from vitrify.core.protocols import Stateful
+from vitrify.core.protocols import Picks, Stateful
 from vitrify.core.report import Finding, Report
 
 if TYPE_CHECKING:
@@ -83,6 +83,8 @@ def compare_sessions(
     )
     if remembers or state:
         comparison.steps = (candidate, source, state or {})
+    elif isinstance(source, Picks):
+        comparison.first = source.picking_first()
     return comparison.report()
 
 
@@ -100,6 +102,7 @@ class Comparison:
     seed: int
     stochastic: bool = False
     steps: tuple[Session, Session, Mapping[str, str]] | None = None
+    first: Session | None = None
     findings: list[Finding] = field(default_factory=list)
     unsteady: set[str] = field(default_factory=set)
     compared: int = 0
@@ -122,6 +125,7 @@ class Comparison:
             return distribution.compare(self.candidate, self.source, samples, rowwise=rowwise)
         if widths := nested.widths(first.outputs):
             self.candidate, self.source = (nested.Flat(one, widths) for one in (self.candidate, self.source))
+            self.first = None
         first = ask(self.source, samples, rowwise=rowwise) if widths else first
         assert first.outputs is not None
         bounds = self._bounds(samples, first.outputs, rowwise=rowwise)
@@ -164,7 +168,7 @@ class Comparison:
         return {"steps": figures}
 
     def _compare_all(self, samples: Arrays, first: Answer, tally: Tally, *, rowwise: bool) -> None:
-        judge = Judge(self.source, tally.bounds, rowwise, self.seed, first.outputs)
+        judge = Judge(self.source, tally.bounds, rowwise, self.seed, first.outputs, self.first)
         wanted = self._affordable(samples, first.outputs or {}, rowwise=rowwise)
         stock = material(self.source.signature, samples, wanted, self.seed)
         start = Probe("samples", rows.take(stock.samples, slice(0, wanted)) if rowwise else stock.samples)

@@ -14,13 +14,15 @@ A row beyond the tolerance is looked at again before it counts:
   more (pictures, sequences): no such model has a meaning for it, and engines differ in whether a maximum passes it on,
   some even between a small and a large batch.
 - *tie*: a label differs where the source's decision hangs on less than the tolerance of its scores; see :mod:`.ties`.
+  So is a row, in all its outputs, to which the candidate says what the source says when it takes the first of equally
+  far points (:class:`~vitrify.core.protocols.Picks`): the source's pick is no rule, and the processor makes it.
 
 What may be forgiven goes by each output's own precision: an output in float32 excuses none in float64.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,7 +57,7 @@ class Ruling:
         failed: Rows that are not the same.
         excess: How many times the tolerance the row's error is; for exact outputs 1 where it differs.
         errors: The figures, for a floating-point output.
-        ties: Label flips that the scores explain.
+        ties: Label flips that the scores explain, and rows where the source picks among equals.
         ill: Rows forgiven because the source is ill-conditioned there.
         overflowed: Rows forgiven because their inputs overflow.
         unanswered: Rows forgiven because the source has no answer for what is missing.
@@ -72,7 +74,12 @@ class Ruling:
     @property
     def measured(self) -> NDArray[np.bool_]:
         """The rows whose errors mean something."""
-        return ~(self.overflowed | self.unanswered)
+        return ~(self.overflowed | self.unanswered | self.ties)
+
+    def without(self, tied: NDArray[np.bool_]) -> Ruling:
+        """Return it with some of the failed rows counted as ties."""
+        failed = self.failed & ~tied
+        return replace(self, failed=failed, excess=np.where(tied, 0.0, self.excess), ties=self.ties | tied)
 
 
 @dataclass(frozen=True)
@@ -111,6 +118,7 @@ class Judge:
         seed: For the moves of the inputs.
         answers: The source's answers to the samples, which show what its labels follow from; without them, its
             answers to the rows at hand do.
+        first: The source as it answers when it picks the first of equals, if it has to pick.
     """
 
     source: Session
@@ -118,6 +126,7 @@ class Judge:
     rowwise: bool
     seed: int
     answers: Arrays | None = None
+    first: Session | None = None
 
     def rule(self, inputs: Arrays, got: Arrays, expected: Arrays) -> dict[str, Ruling]:
         """Compare the outputs that both have; their rows and shapes fit each other."""
@@ -127,6 +136,8 @@ class Judge:
             if name in got
         }
         plain = {name: self._compare(name, *pair) for name, pair in lines.items()}
+        if self.first is not None and any(ruling.failed.any() for ruling in plain.values()):
+            plain = self._picked(self.first, inputs, lines, plain)
         suspects = np.flatnonzero(np.logical_or.reduce([ruling.failed for ruling in plain.values()]))
         if not len(suspects):
             return plain
@@ -136,6 +147,22 @@ class Judge:
         torn = self._unknown(chosen, len(suspects), rank=_PICTURE)
         second = _Second(suspects, extra, large, unknown, torn, moved)
         return {name: self._review(name, plain[name], lines, second) for name in lines}
+
+    def _picked(
+        self, first: Session, inputs: Arrays, lines: dict[str, _Pair], plain: dict[str, Ruling]
+    ) -> dict[str, Ruling]:
+        """Excuse the rows in which every output is that of the source when it picks the first of equals."""
+        try:
+            answers = run(first, inputs)
+        except (ModelError, SignatureError):
+            return plain
+        same = np.ones(len(next(iter(plain.values())).failed), np.bool_)
+        for name, (got, expected) in lines.items():
+            picked = per_row(answers[name], rowwise=self.rowwise)
+            if picked.shape != expected.shape:
+                return plain
+            same &= ~self._compare(name, got, picked).failed
+        return {name: ruling.without(ruling.failed & same) for name, ruling in plain.items()}
 
     def _compare(self, name: str, got: NDArray[Any], expected: NDArray[Any]) -> Ruling:
         none = np.zeros(len(expected), np.bool_)
@@ -147,11 +174,11 @@ class Judge:
 
     def _review(self, name: str, ruling: Ruling, lines: dict[str, _Pair], second: _Second) -> Ruling:
         at = second.at
-        failed, excess = ruling.failed.copy(), ruling.excess.copy()
-        ties, ill, overflowed, unanswered = (np.zeros(len(failed), np.bool_) for _ in range(4))
+        failed, excess, ties = ruling.failed.copy(), ruling.excess.copy(), ruling.ties.copy()
+        ill, overflowed, unanswered = (np.zeros(len(failed), np.bool_) for _ in range(3))
         before = failed[at]
         if ruling.errors is None:
-            ties[at] = before & self._tied(name, lines, second)
+            ties[at] |= before & self._tied(name, lines, second)
             unanswered[at] = before & second.torn & ~ties[at]
         else:
             got, expected = (part[at] for part in lines[name])

@@ -86,14 +86,16 @@ def _read(model: Any) -> dict[str, Any]:
     Raises:
         UnsupportedModelError: It uses features that are no numbers and no categories.
     """
+    asked = (("text", model.get_text_feature_indices()), ("embedding", model.get_embedding_feature_indices()))
+    if kinds := [kind for kind, places in asked if len(places)]:
+        remedy = (
+            "encode them before the model (TfidfVectorizer)" if "text" in kinds else "give them as columns of numbers"
+        )
+        refuse(f"has {' and '.join(kinds)} features, which CatBoost encodes by itself", remedy)
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "model.json")
         model.save_model(str(path), format="json")
         read: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    kinds = [kind for kind in ("text", "embedding") if read["features_info"].get(f"{kind}_features")]
-    if kinds:
-        remedy = "encode them before the model (TfidfVectorizer)"
-        refuse(f"has {' and '.join(kinds)} features, which CatBoost encodes by itself", remedy)
     return read
 
 

@@ -19,7 +19,7 @@ from vitrify.transforms.convert._building.estimator import EstimatorToOnnx
 from vitrify.transforms.convert._building.graph import F32, F64, I64, Array, Graph, Tensor
 from vitrify.transforms.convert._building.steps import Outcome, Steps, converts, refuse
 from vitrify.transforms.convert._sklearn.linear import both_shares, two_columns
-from vitrify.transforms.convert._trees.ensemble import add_in_order, negated
+from vitrify.transforms.convert._trees.ensemble import add_in_order, constant_tree, negated
 
 if TYPE_CHECKING:
     from vitrify.transforms.convert._building.data import Column
@@ -103,7 +103,8 @@ def _raw(graph: Graph, model: Model, data: Data, missing: float, sign: float = 1
     if model.weights is not None:
         raw = _linear(graph, model, x)
         return graph.unary("Neg", raw) if sign < 0 else raw
-    trees = negated(model.trees) if sign < 0 else model.trees
+    trees = list(model.trees) or [constant_tree(np.zeros(1, F32))] * model.width  # no rounds at all: the base score
+    trees = negated(trees) if sign < 0 else trees
     return add_in_order(graph, trees, x, sign * model.start, groups=1 if model.vector else model.width)
 
 

@@ -3,6 +3,8 @@
 A number is itself. A category is only known by a hash of its text, which ONNX cannot compute; so the categories that
 the source's table names are hashed here, by CatBoost, and the graph looks up what it made of each: one column for each
 statistic of the target (CTR), and one for each category that a tree asks for by itself. All others are unseen.
+A column of whole numbers needs no names: the graph hashes its digits (:mod:`.catboost_hash`), and finds a statistic by
+the hash as CatBoost does.
 
 Source: ``catboost/libs/model/ctr_provider.h``, ``ctr_data.h``, ``static_ctr_provider.cpp``, ``libs/helpers/hash.h``
 """
@@ -19,11 +21,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vitrify.transforms.convert._boosters.catboost_hash import hash_of_whole
 from vitrify.transforms.convert._boosters.codes import is_categorical
-from vitrify.transforms.convert._building.data import Data, Frame, matrix
+from vitrify.transforms.convert._building.data import Data, Frame, columns, matrix
 from vitrify.transforms.convert._building.graph import F32, I64
 from vitrify.transforms.convert._building.steps import refuse
-from vitrify.transforms.convert._sklearn.encode import category_index
+from vitrify.transforms.convert._sklearn.encode import category_index, lookup
 
 if TYPE_CHECKING:
     from vitrify.transforms.convert._building.graph import Array, Graph, Tensor
@@ -33,8 +36,9 @@ _MULTIPLIER = 0x4906BA494954CB65
 _WORD = 2**64 - 1
 """Also the key of an empty place in a table."""
 _MOST_CELLS = 2**20
-_HALF = np.float32(0.5)
+_VALUE = "cat_feature_value"
 _COVER = "save it with an example whose columns of categories are of pandas' type category, with all values of training"
+_ALL_NAMED = "make the columns of whole numbers of pandas' type category too, with all values of training"
 
 
 @dataclass
@@ -66,12 +70,16 @@ class Features:
             self._columns = [matrix(self.graph, self.data, F32)]
             self._width = 1 + max(flat, default=0)
             return
-        if not isinstance(self.data, Frame):
+        if not isinstance(self.data, Frame) and self.data.dtype.kind not in "biu":
             refuse("has categories in an array", _COVER)
-        self._named = self._categories(self.data)
-        hashes = _hashes(sorted({str(value) for values in self._named.values() for value in values}))
+        width = 1 + max(item["flat_feature_index"] for item in [*floats, *self._categorical])
+        self._given = columns(self.graph, self.data, width)
+        self._whole: dict[int, Tensor] = {}
+        self._named = self._categories()
+        texts = sorted({str(value) for values in self._named.values() for value in values})
+        hashes = _hashes(texts) if texts else {}
         self._known = {feature: [hashes[str(value)] for value in values] for feature, values in self._named.items()}
-        numbers = tuple(self.data.columns[item["flat_feature_index"]] for item in floats)
+        numbers = tuple(self._given[item["flat_feature_index"]] for item in floats)
         self._columns = [matrix(self.graph, Frame(numbers), F32)] if numbers else []
         self._width = len(numbers)
 
@@ -100,11 +108,14 @@ class Features:
             self._width += 1
         return self._places[key]
 
-    def _categories(self, data: Frame) -> dict[int, list[Any]]:
-        """Return the values that the table names, by feature."""
+    def _categories(self) -> dict[int, list[Any]]:
+        """Return the values that the table names, by feature; a column of whole numbers is hashed, and names none."""
         found: dict[int, list[Any]] = {}
         for item in self._categorical:
-            column = data.columns[item["flat_feature_index"]]
+            column = self._given[item["flat_feature_index"]]
+            if not is_categorical(column) and column.tensor.dtype.kind in "biu":
+                self._whole[item["feature_index"]] = hash_of_whole(self.graph, column.tensor)
+                continue
             if not is_categorical(column):
                 refuse(f"has categories in column {column.key!r}, whose values the signature does not name", _COVER)
             assert column.field is not None
@@ -113,11 +124,12 @@ class Features:
 
     def _code(self, feature: int) -> Tensor:
         """Return each row's place among the named categories; their number for an unseen one."""
-        assert isinstance(self.data, Frame)
         item = next(item for item in self._categorical if item["feature_index"] == feature)
-        return category_index(self.graph, self.data.columns[item["flat_feature_index"]], self._named[feature])
+        return category_index(self.graph, self._given[item["flat_feature_index"]], self._named[feature])
 
     def _is_category(self, feature: int, value: int) -> Tensor:
+        if feature in self._whole:
+            return self.graph.cast(self.graph.compare("Equal", self._whole[feature], np.array(value)), F32)
         if value not in self._known[feature]:
             refuse("asks for a category that the signature does not name", _COVER)
         place = np.array(self._known[feature].index(value))
@@ -126,7 +138,10 @@ class Features:
     def _ctr(self, number: int) -> Tensor:
         """Return a statistic: looked up by the categories' places and the other answers, which count as digits."""
         ctr = self.read["features_info"]["ctrs"][number]
-        digits = [self._digit(element) for element in sorted(ctr["elements"], key=_turn)]
+        elements = sorted(ctr["elements"], key=_turn)
+        if any(self._is_whole(element) for element in elements):
+            return self._ctr_by_key(ctr, elements)
+        digits = [self._digit(element) for element in elements]
         cells = int(np.prod([len(hashes) for _, hashes in digits]))
         if cells > _MOST_CELLS:
             refuse(f"combines categories in {cells:,} ways", "train with max_ctr_complexity=1, or on fewer categories")
@@ -139,11 +154,40 @@ class Features:
         assert place is not None
         return self.graph.gather(self.graph.constant(table, "statistics"), place)
 
+    def _is_whole(self, element: dict[str, Any]) -> bool:
+        return element["combination_element"] == _VALUE and element["cat_feature_index"] in self._whole
+
+    def _ctr_by_key(self, ctr: dict[str, Any], elements: list[dict[str, Any]]) -> Tensor:
+        """Return a statistic that is found by the hash of all its parts, as CatBoost finds it."""
+        graph, data = self.graph, self.read["ctr_data"][ctr["identifier"]]
+        known = _known(data)
+        digits: list[list[int] | None] = []
+        key, unseen = graph.constant(np.array(0)), []
+        for element in elements:
+            if self._is_whole(element):
+                part = self._whole[element["cat_feature_index"]]
+                digits.append(None)
+            else:
+                place, hashes = self._digit(element)
+                part = graph.gather(np.array([0 if value is None else value for value in hashes]), place)
+                digits.append([value for value in hashes if value is not None])
+                if hashes[-1] is None:
+                    unseen.append(graph.compare("Equal", place, np.array(len(hashes) - 1)))
+            turned = graph.binary("Mul", part, np.array(_MULTIPLIER))
+            key = graph.binary("Mul", graph.binary("Add", key, turned), np.array(_MULTIPLIER))
+        _require_named(list(known), digits)
+        table = np.array([_statistic(ctr, data, seen) for seen in [*known.values(), None]], F32)
+        keys = np.array(list(known), np.uint64).view(np.int64)
+        place = lookup(graph, key, keys, np.arange(len(keys)), len(keys))
+        for never in unseen:
+            place = graph.where(never, np.array(len(keys)), place)
+        return graph.gather(graph.constant(table, "statistics"), place)
+
     def _digit(self, element: dict[str, Any]) -> tuple[Tensor, list[int | None]]:
         """Return a part of a statistic's key as a number from zero, and what each number is hashed as."""
         graph = self.graph
         match element["combination_element"]:
-            case "cat_feature_value":
+            case str(kind) if kind == _VALUE:
                 feature = element["cat_feature_index"]
                 return self._code(feature), [*self._known[feature], None]
             case "cat_feature_exact_value":
@@ -160,13 +204,43 @@ class Features:
     def _table(self, ctr: dict[str, Any], digits: list[list[int | None]]) -> Array:
         """Return the statistic for each combination."""
         data = self.read["ctr_data"][ctr["identifier"]]
-        stride = data["hash_stride"]
-        rows = [data["hash_map"][start : start + stride] for start in range(0, len(data["hash_map"]), stride)]
-        known = {int(row[0]): row[1:] for row in rows if int(row[0]) != _WORD}
+        known = _known(data)
         keys = [_hash(parts) for parts in product(*digits)]
         if known.keys() - set(keys):
             refuse("knows categories that the signature does not name", _COVER)
         return np.array([_statistic(ctr, data, None if key is None else known.get(key)) for key in keys], F32)
+
+
+def _known(data: dict[str, Any]) -> dict[int, list[Any]]:
+    """Return what a table of statistics counted, by the key."""
+    stride = data["hash_stride"]
+    rows = [data["hash_map"][start : start + stride] for start in range(0, len(data["hash_map"]), stride)]
+    return {int(row[0]): row[1:] for row in rows if int(row[0]) != _WORD}
+
+
+def _require_named(keys: list[int], digits: list[list[int] | None]) -> None:
+    """Refuse a table that counted categories of which the signature does not name all.
+
+    Args:
+        keys: Those of the table.
+        digits: What each part may be hashed as; None for a whole number, which may be hashed as anything. If there is
+            one, it follows from the key and the other parts, and has to be a hash: a signed number of 32 bits.
+    """
+    if digits.count(None) == len(digits) or all(part in (None, [0, 1]) for part in digits):
+        return
+    if digits.count(None) > 1:
+        refuse("combines several columns of whole numbers with one that names its categories", _ALL_NAMED)
+    others = list(product(*([0] if part is None else part for part in digits)))
+    if len(others) * len(keys) > _MOST_CELLS:
+        refuse(
+            f"combines categories in {len(others):,} ways", "train with max_ctr_complexity=1, or on fewer categories"
+        )
+    turns = len(digits) - digits.index(None) + 1
+    inverse = np.array(pow(_MULTIPLIER, -turns, 2**64), np.uint64)
+    rest = np.array([_hash(parts) for parts in others], np.uint64)
+    solved = ((np.array(keys, np.uint64)[:, None] - rest) * inverse).view(np.int64)
+    if not bool(np.all((np.abs(solved + 0.5) < 2**31).any(axis=1))):
+        refuse("knows categories that the signature does not name", _COVER)
 
 
 def _hashes(texts: list[str]) -> dict[str, int]:
@@ -200,7 +274,7 @@ def _by_split(info: dict[str, Any]) -> dict[int, int]:
 
 def _turn(element: dict[str, Any]) -> int:
     """Return when an element is hashed: categories first, then numbers, then single categories."""
-    order = ("cat_feature_value", "float_feature", "cat_feature_exact_value")
+    order = (_VALUE, "float_feature", "cat_feature_exact_value")
     return order.index(element["combination_element"])
 
 

@@ -77,8 +77,8 @@ def read(native: Any, rounds: int | None, *, in_place: bool) -> Model:
     parameters = learner["learner_model_param"]
     width = max(int(parameters["num_class"]), int(parameters.get("num_target", 1)), 1)
     score = np.atleast_1d(np.array(json.loads(parameters["base_score"]), F32))
-    start = np.broadcast_to(_margin(objective, score), width)
     gradient = learner["gradient_booster"]
+    start = np.broadcast_to(score if _is_unset(gradient, parameters) else _margin(objective, score), width)
     if gradient["name"] == "gblinear":
         weights = np.asarray(gradient["model"]["weights"], F32).reshape(-1, width)
         # XGBoost adds the first base score to every group's sum here.
@@ -100,6 +100,12 @@ def read(native: Any, rounds: int | None, *, in_place: bool) -> Model:
         categories=_categories(forest.get("cats", {})),
         categorical=frozenset(tree["split_indices"][node] for tree in raw for node in tree["categories_nodes"]),
     )
+
+
+def _is_unset(gradient: Mapping[str, Any], parameters: Mapping[str, Any]) -> bool:
+    """Return whether the base score waits for a first round that never came: XGBoost then adds it as it stands."""
+    forest = gradient.get("gbtree", gradient)["model"]
+    return not forest.get("trees", True) and parameters.get("boost_from_average") == "1"
 
 
 def _margin(objective: str, base: Array) -> Array:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vitrify.transforms.convert._building.graph import F64, Array, Graph, Tensor
+from vitrify.transforms.convert._building.graph import F32, F64, Array, Graph, Tensor
 from vitrify.transforms.convert._building.steps import refuse
 
 if TYPE_CHECKING:
@@ -40,15 +40,43 @@ def squared_by_products(graph: Graph, x: Tensor, points: Array) -> Tensor:
     kind = np.result_type(x.dtype, points.dtype)
     x, points = graph.cast(x, F64), points.astype(np.float64)
     distances = graph.binary("Mul", graph.matmul(x, points.T), -2.0)
-    distances = graph.binary("Add", distances, squared_norms(graph, x))
+    distances = graph.binary("Add", distances, squared_norms(graph, x, points.shape[1]))
     distances = graph.cast(graph.binary("Add", distances, np.einsum("ij,ij->i", points, points)), kind)
     zero = np.zeros((), distances.dtype)
     return graph.where(graph.compare("Less", distances, zero), zero, distances)
 
 
-def squared_norms(graph: Graph, x: Tensor) -> Tensor:
-    """Return the squared length of each row, as a column."""
-    return graph.reduce("ReduceSum", graph.binary("Mul", x, x), 1, keep=True)
+def squared_norms(graph: Graph, x: Tensor, width: int) -> Tensor:
+    """Return the squared length of each row of so many features, as a column, added in the order of NumPy's einsum.
+
+    NumPy adds in lanes of 16 bytes, of four such vectors the last one first, and in the end lane to lane: where a
+    distance is what rounding leaves, another order finds another neighbour.
+
+    Source: ``numpy/_core/src/multiarray/einsum_sumprod.c.src``
+    """
+    lanes = 16 // x.dtype.itemsize
+    vectors = -(-width // lanes)
+    first = [4 * block + step for block in range(width // (4 * lanes)) for step in (3, 2, 1, 0)]
+    order = np.array([*first, *range(len(first), vectors)])
+    squares = graph.op(
+        "Pad",
+        graph.binary("Mul", x, x),
+        np.array([0, 0, 0, vectors * lanes - width]),
+        np.zeros((), graph.real(x.dtype)),
+        dtype=x.dtype,
+    )
+    squares = graph.gather(squares, (order[:, None] * lanes + np.arange(lanes)).ravel(), axis=1)
+    sums = graph.op("CumSum", graph.reshape(squares, 0, vectors, lanes), np.array(1), dtype=x.dtype)
+    parts = [graph.gather(graph.gather(sums, np.array(vectors - 1), axis=1), np.array([at]), 1) for at in range(lanes)]
+    while len(parts) > 1:
+        parts = [graph.binary("Add", *parts[at : at + 2]) for at in range(0, len(parts), 2)]
+    return parts[0]
+
+
+def lengths(graph: Graph, norms: Tensor) -> Tensor:
+    """Return what scikit-learn divides rows by: their norms, and one where a norm is next to nothing."""
+    least = np.asarray(10 * np.finfo(norms.dtype).eps, norms.dtype)
+    return graph.where(graph.compare("Less", norms, least), np.ones((), norms.dtype), norms)
 
 
 def nearest_of(graph: Graph, x: Tensor, points: Array, metric: str = "euclidean") -> Tensor:
@@ -62,7 +90,7 @@ def reduced_by_products(graph: Graph, x: Tensor, points: Array) -> Tensor:
     x, points = graph.cast(x, F64), points.astype(np.float64)
     products = graph.binary("Mul", graph.matmul(x, points.T), -2.0)
     norms = np.einsum("ij,ij->i", points, points)
-    ranks = graph.binary("Add", graph.binary("Add", squared_norms(graph, x), products), norms)
+    ranks = graph.binary("Add", graph.binary("Add", squared_norms(graph, x, points.shape[1]), products), norms)
     # The source's max(0, NaN) is 0: a row whose products overflow is nearest to all.
     zero = np.zeros((), ranks.dtype)
     return graph.where(graph.compare("Greater", ranks, zero), ranks, zero)
@@ -94,6 +122,17 @@ class Metric:
         """Return (rows, points) of reduced distances in double."""
         return _TERMS[self.name](graph, graph.cast(x, F64), np.asarray(points, np.float64), self.parameters)
 
+    def blocked(self, graph: Graph, x: Tensor, points: Array) -> Tensor:
+        """Return the same as a search by brute force has it.
+
+        Of single precision, differences are rounded to that, and so is their sum, which is added in double.
+        """
+        kind = np.result_type(x.dtype, points.dtype)
+        if kind != F32:
+            return self.reduced(graph, x, points)
+        terms = _TERMS[self.name](graph, graph.cast(x, kind), points.astype(kind), self.parameters)
+        return graph.cast(graph.cast(terms, F32), F64)
+
     def distance(self, graph: Graph, reduced: Tensor) -> Tensor:
         """Return distances from reduced ones."""
         if self.name in {"euclidean", "seuclidean", "mahalanobis"}:
@@ -114,11 +153,11 @@ def _summed(graph: Graph, x: Tensor, points: Array, term: Callable[[Tensor, int]
     width = points.shape[1]
     if width > _UNROLLED and join == "Add":
         wide = graph.op("Unsqueeze", x, np.array([1]), dtype=x.dtype)
-        return graph.reduce("ReduceSum", term(graph.binary("Sub", wide, points), -1), 2)
+        return graph.reduce("ReduceSum", term(graph.cast(graph.binary("Sub", wide, points), F64), -1), 2)
     total: Tensor | None = None
     for column in range(width):
         apart = graph.binary("Sub", graph.gather(x, np.array([column]), axis=1), points[:, column].reshape(1, -1))
-        part = term(apart, column)
+        part = term(graph.cast(apart, F64), column)
         total = (
             part
             if total is None
@@ -196,14 +235,14 @@ def _added(graph: Graph, values: list[Tensor]) -> Tensor:
 
 
 def _canberra(graph: Graph, x: Tensor, points: Array, _: Mapping[str, Any]) -> Tensor:
-    size = np.abs(points)
+    size, x_wide = np.abs(points).astype(F64), graph.cast(x, F64)
 
     def term(apart: Tensor, column: int) -> Tensor:
         if column < 0:
-            mine = graph.op("Unsqueeze", graph.unary("Abs", x), np.array([1]), dtype=x.dtype)
+            mine = graph.op("Unsqueeze", graph.unary("Abs", x_wide), np.array([1]), dtype=graph.real(F64))
             total = graph.binary("Add", mine, size)
         else:
-            mine = graph.unary("Abs", graph.gather(x, np.array([column]), axis=1))
+            mine = graph.unary("Abs", graph.gather(x_wide, np.array([column]), axis=1))
             total = graph.binary("Add", mine, size[:, column].reshape(1, -1))
         nothing = graph.compare("Equal", total, 0.0)
         return graph.binary("Div", graph.unary("Abs", apart), graph.where(nothing, np.ones(()), total))
@@ -213,7 +252,7 @@ def _canberra(graph: Graph, x: Tensor, points: Array, _: Mapping[str, Any]) -> T
 
 def _braycurtis(graph: Graph, x: Tensor, points: Array, _: Mapping[str, Any]) -> Tensor:
     apart = _manhattan(graph, x, points, {})
-    mine = graph.unary("Abs", x)
+    mine, points = graph.unary("Abs", graph.cast(x, F64)), points.astype(F64)
     sizes = [
         graph.binary("Add", graph.gather(mine, np.array([column]), axis=1), np.abs(points[:, column]).reshape(1, -1))
         for column in range(points.shape[1])
@@ -231,17 +270,19 @@ def _hamming(graph: Graph, x: Tensor, points: Array, _: Mapping[str, Any]) -> Te
 
 
 def _cosine(graph: Graph, x: Tensor, points: Array, _: Mapping[str, Any]) -> Tensor:
-    unit = graph.binary("Sub", np.ones(()), cosine_similarity(graph, x, points))
-    return graph.op("Clip", unit, np.array(0.0), np.array(2.0), dtype=unit.dtype)
+    alike = cosine_similarity(graph, x, points)
+    unit = graph.binary("Sub", np.ones((), alike.dtype), alike)
+    ends = (np.array(end, graph.real(unit.dtype)) for end in (0.0, 2.0))
+    return graph.op("Clip", unit, *ends, dtype=unit.dtype)
 
 
 def cosine_similarity(graph: Graph, x: Tensor, points: Array) -> Tensor:
     """Return the products of the rows and the points, each divided by its length."""
-    length = graph.unary("Sqrt", squared_norms(graph, x))
-    nothing = graph.compare("Equal", length, np.zeros((), x.dtype))
-    scaled = graph.binary("Div", x, graph.where(nothing, np.ones((), x.dtype), length))
-    lengths = np.sqrt(np.einsum("ij,ij->i", points, points))
-    return graph.matmul(scaled, (points / np.where(lengths == 0, 1, lengths)[:, None]).T)
+    kind = np.result_type(x.dtype, points.dtype)
+    x, points = graph.cast(x, kind), points.astype(kind)
+    scaled = graph.binary("Div", x, lengths(graph, graph.unary("Sqrt", squared_norms(graph, x, points.shape[1]))))
+    sizes = np.sqrt(np.einsum("ij,ij->i", points, points))
+    return graph.matmul(scaled, (points / np.where(sizes < 10 * np.finfo(kind).eps, 1, sizes)[:, None]).T)
 
 
 _TERMS: dict[str, Callable[[Graph, Tensor, Array, Mapping[str, Any]], Tensor]] = {

@@ -47,6 +47,17 @@ def first_smallest(
     )
 
 
+def first_known(graph: Graph, values: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return the ``count`` smallest of each row in order, of equals the first, NaN last, and their places.
+
+    It is what NumPy's partition leaves, but for the choice among equals, which there hangs on the processor.
+    """
+    unknown = graph.op("IsNaN", values, dtype=BOOL)
+    last = graph.binary("Min", values, float(np.finfo(np.float64).max))
+    _, places = _smallest(graph, graph.where(unknown, np.array(np.inf), last), count)
+    return graph.op("GatherElements", values, places, dtype=values.dtype, axis=1), places
+
+
 def _smallest(graph: Graph, values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     found, places = graph.ops(
         "TopK", values, np.array([count]), dtypes=(values.dtype, I64), axis=1, largest=0, sorted=1

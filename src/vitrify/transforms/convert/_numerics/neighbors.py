@@ -16,12 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from vitrify.transforms.convert._building.graph import BOOL, F64, I64, Array, Graph, Tensor
+from vitrify.transforms.convert._building.graph import BOOL, F32, F64, I64, Array, Graph, Tensor
 from vitrify.transforms.convert._building.steps import refuse
 from vitrify.transforms.convert._numerics.distances import Metric, reduced_by_products
-from vitrify.transforms.convert._numerics.heap import first_smallest
+from vitrify.transforms.convert._numerics.heap import first_known, first_smallest
 
 _LARGEST = float(np.finfo(np.float64).max)
+_PARTITIONED = frozenset({"cosine", "mahalanobis"})
+"""Metrics that scikit-learn's blocked search does not know; NumPy's partition then finds the nearest."""
 
 
 @dataclass(frozen=True)
@@ -39,26 +41,45 @@ class Neighbors:
 
 def nearest(graph: Graph, model: Any, x: Tensor, count: int) -> Neighbors:
     """Return the ``count`` nearest of the points that a neighbours' estimator was fitted on."""
-    x, metric = graph.cast(x, F64), _metric(model)
-    if model._fit_method == "brute":  # noqa: SLF001 (the only place that says which search was chosen)
+    metric = _metric(model)
+    if model._fit_method == "brute" and metric.name in _PARTITIONED:  # noqa: SLF001 (only it says which search was chosen)
+        _require_products(model, metric, x)
+        far = metric.distance(graph, metric.blocked(graph, x, _own_points(model)))
+        distance, index = first_known(graph, far, count)
+        return Neighbors(index, distance)
+    if model._fit_method == "brute":  # noqa: SLF001
         _require_blocked(model, metric)
         met, order = _reduced(graph, model, metric, x), None
     else:
-        met, order = _in_order_of_visit(graph, model, metric, x)
+        met, order = _in_order_of_visit(graph, model, metric, graph.cast(x, F64))
     reduced, place = first_smallest(graph, met, count, len(points_of(model)), unknown=metric.may_be_unknown)
     index = place if order is None else graph.op("GatherElements", order, place, dtype=I64, axis=1)
     # The list begins with the first point in every place, at a distance that nothing reaches.
     beyond = graph.compare("GreaterOrEqual", reduced, np.array(np.inf if order is not None else _LARGEST))
-    return Neighbors(graph.where(beyond, np.array(0), index), metric.distance(graph, reduced))
+    return Neighbors(graph.where(beyond, np.array(0), index), _distance(graph, model, metric, x, reduced))
 
 
 def within(graph: Graph, model: Any, x: Tensor, radius: float) -> tuple[Tensor, Tensor]:
     """Return which points are within a radius, (rows, points) of bool, and all distances."""
-    x, metric = graph.cast(x, F64), _metric(model)
+    metric = _metric(model)
     if model._fit_method == "brute":  # noqa: SLF001
         _require_blocked(model, metric)
     reduced = _reduced(graph, model, metric, x)
-    return graph.compare("LessOrEqual", reduced, metric.reduce(radius)), metric.distance(graph, reduced)
+    return graph.compare("LessOrEqual", reduced, metric.reduce(radius)), _distance(graph, model, metric, x, reduced)
+
+
+def _distance(graph: Graph, model: Any, metric: Metric, x: Tensor, reduced: Tensor) -> Tensor:
+    """Return distances from reduced ones, rounded where the source rounds them."""
+    distance = metric.distance(graph, reduced)
+    by_products = metric.name in {"euclidean", "sqeuclidean"}
+    if model._fit_method != "brute" or by_products or not _is_narrow(model, x):  # noqa: SLF001 (no public name)
+        return distance
+    return graph.cast(graph.cast(distance, F32), F64)
+
+
+def _is_narrow(model: Any, x: Tensor) -> bool:
+    """Return whether both the rows and the points are in single precision."""
+    return bool(np.result_type(x.dtype, model._fit_X.dtype) == F32)  # noqa: SLF001 (no public name)
 
 
 def _metric(model: Any) -> Metric:
@@ -79,16 +100,30 @@ def _require_blocked(model: Any, metric: Metric) -> None:
         refuse(msg, "use algorithm='kd_tree' or 'ball_tree'")
 
 
+def _require_products(model: Any, metric: Metric, x: Tensor) -> None:
+    """Refuse weights that show what a product in single precision loses, which no two libraries lose alike."""
+    if metric.name == "cosine" and _is_narrow(model, x) and getattr(model, "weights", None) == "distance":
+        refuse(
+            "weighs by cosine distances in single precision: close ones are what rounding leaves", "fit it on float64"
+        )
+
+
 def points_of(model: Any) -> Array:
-    """Return the points that a neighbours' estimator was fitted on."""
+    """Return the points that a neighbours' estimator was fitted on, in double."""
+    return _own_points(model).astype(np.float64)
+
+
+def _own_points(model: Any) -> Array:
     points = model._fit_X  # noqa: SLF001 (no public name)
-    return np.asarray(points.toarray() if hasattr(points, "toarray") else points, np.float64)
+    return np.asarray(points.toarray() if hasattr(points, "toarray") else points)
 
 
 def _reduced(graph: Graph, model: Any, metric: Metric, x: Tensor) -> Tensor:
-    by_products = model._fit_method == "brute" and metric.name in {"euclidean", "sqeuclidean"}  # noqa: SLF001
-    points = points_of(model)
-    return reduced_by_products(graph, x, points) if by_products else metric.reduced(graph, x, points)
+    if model._fit_method != "brute":  # noqa: SLF001
+        return metric.reduced(graph, x, points_of(model))
+    if metric.name in {"euclidean", "sqeuclidean"}:
+        return reduced_by_products(graph, x, points_of(model))
+    return metric.blocked(graph, x, _own_points(model))
 
 
 def _in_order_of_visit(graph: Graph, model: Any, metric: Metric, x: Tensor) -> tuple[Tensor, Tensor | None]:

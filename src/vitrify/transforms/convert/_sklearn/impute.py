@@ -20,9 +20,10 @@ from vitrify.transforms.convert._building.data import (
     merged,
     width,
 )
-from vitrify.transforms.convert._building.graph import BOOL, F32, F64, I64, TEXT, Array, Graph, Tensor
+from vitrify.transforms.convert._building.graph import BOOL, F32, F64, TEXT, Array, Graph, Tensor
 from vitrify.transforms.convert._building.steps import Outcome, Steps, converts, refuse
 from vitrify.transforms.convert._numerics.distances import squared_by_products
+from vitrify.transforms.convert._numerics.heap import first_known
 from vitrify.transforms.convert._sklearn.compose import gives_table
 
 
@@ -145,7 +146,7 @@ def nan_distances(graph: Graph, x: Tensor, missing: Tensor, points: Array, holes
     zero, one = np.zeros((), x.dtype), np.ones((), x.dtype)
     filled, known = graph.where(missing, zero, x), np.where(holes, zero, points)
     squares, known_squares = graph.binary("Mul", filled, filled), known * known
-    distances = graph.cast(squared_by_products(graph, graph.cast(filled, F64), known.astype(F64)), x.dtype)
+    distances = squared_by_products(graph, filled, known)
     distances = graph.binary("Sub", distances, graph.matmul(squares, holes.T.astype(x.dtype)))
     distances = graph.binary("Sub", distances, graph.matmul(graph.cast(missing, x.dtype), known_squares.T))
     distances = graph.op("Max", distances, zero, dtype=x.dtype)
@@ -165,8 +166,10 @@ def knn_imputer(steps: Steps, step: Any, data: Data) -> Outcome:
         refuse("measures or weighs by Python code", "use metric='nan_euclidean' and weights='uniform' or 'distance'")
     x = matrix(graph, data, FLOATS)
     missing = is_missing(graph, x, step.missing_values)
-    points, holes = np.asarray(step._fit_X, x.dtype), np.asarray(step._mask_fit_X)  # noqa: SLF001 (the training rows)
-    distances = graph.cast(nan_distances(graph, x, missing, points, holes), F64)
+    points, holes = np.asarray(step._fit_X), np.asarray(step._mask_fit_X)  # noqa: SLF001 (the training rows)
+    kind = np.result_type(x.dtype, points.dtype)  # what the source measures in
+    measured = nan_distances(graph, graph.cast(x, kind), missing, points.astype(kind), holes)
+    distances = graph.cast(measured, F64)
     filled = []
     for place in range(points.shape[1]):
         column = graph.gather(x, np.array([place]), axis=1)
@@ -179,27 +182,21 @@ def knn_imputer(steps: Steps, step: Any, data: Data) -> Outcome:
     return Outcome(features=_flagged(graph, step, graph.concat(filled), missing))
 
 
-_FAR = float(np.finfo(np.float64).max)
-"""Stands for a distance that is not known: it is longer than any."""
-
-
 def _from_neighbours(graph: Graph, step: Any, distances: Tensor, values: Array, holes: Array) -> Tensor:
-    """Return (rows, 1): the mean over the nearest donors; where no distance is known, over all."""
+    """Return (rows, 1): the mean over the nearest donors, of equally far ones the first; over all if none is known."""
     donors = np.flatnonzero(~holes)
     near = graph.gather(distances, donors, axis=1)
-    unknown = graph.op("IsNaN", near, dtype=BOOL)
-    last = graph.where(unknown, np.array(_FAR), near)
-    count = min(step.n_neighbors, len(donors))
-    shortest, places = graph.ops(
-        "TopK", last, np.array([count]), dtypes=(graph.real(F64), I64), axis=1, largest=0, sorted=1
-    )
-    known = graph.compare("Less", shortest, np.array(_FAR))
+    shortest, places = first_known(graph, near, min(step.n_neighbors, len(donors)))
+    known = graph.op("Not", graph.op("IsNaN", shortest, dtype=BOOL), dtype=BOOL)
     weights = graph.cast(known, F64)
     if step.weights == "distance":
         weights = _by_distance(graph, shortest, weights)
     given = graph.gather(values[donors].astype(F64), places)
     total = graph.reduce("ReduceSum", graph.binary("Mul", given, weights), 1, keep=True)
     mean = graph.binary("Div", total, graph.reduce("ReduceSum", weights, 1, keep=True))
+    # Of weights that are all zero NumPy's masked mean leaves the sum.
+    apart = graph.binary("Sub", mean, mean)
+    mean = graph.where(graph.compare("Equal", apart, np.zeros(())), mean, total)
     some = graph.compare("Greater", graph.reduce("ReduceSum", graph.cast(known, F64), 1, keep=True), np.zeros(()))
     return graph.where(some, mean, np.asarray(values[donors].mean(), F64))
 
@@ -208,7 +205,8 @@ def _by_distance(graph: Graph, distances: Tensor, known: Tensor) -> Tensor:
     """Return one over the distance; a row that has neighbours at distance zero counts them alone."""
     same = graph.compare("Equal", distances, np.zeros(()))
     some = graph.reduce("ReduceMax", graph.cast(same, F64), 1, keep=True)
-    inverse = graph.binary("Mul", graph.unary("Reciprocal", distances), known)
+    there = graph.compare("Greater", known, np.zeros(()))
+    inverse = graph.where(there, graph.unary("Reciprocal", distances), np.zeros(()))
     return graph.where(graph.compare("Greater", some, np.zeros(())), graph.cast(same, F64), inverse)
 
 

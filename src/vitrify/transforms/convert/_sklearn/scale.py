@@ -11,6 +11,7 @@ import numpy as np
 
 from vitrify.transforms.convert._building.data import FLOATS, Data, matrix
 from vitrify.transforms.convert._building.steps import Outcome, Steps, converts
+from vitrify.transforms.convert._numerics.distances import lengths
 from vitrify.transforms.convert._numerics.elementary import expm1, log1p
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def normalizer(steps: Steps, scaler: Any, data: Data) -> Outcome:
 
 
 def normalize(graph: Graph, x: Tensor, norm: str) -> Tensor:
-    """Return each row divided by its norm; a row whose norm is zero stays as it is."""
+    """Return each row divided by its norm; a row whose norm is next to nothing stays as it is."""
     size = graph.unary("Abs", x)
     if norm == "l1":
         norms = graph.reduce("ReduceSum", size, 1, keep=True)
@@ -82,8 +83,7 @@ def normalize(graph: Graph, x: Tensor, norm: str) -> Tensor:
         norms = graph.unary("Sqrt", graph.reduce("ReduceSum", graph.binary("Mul", x, x), 1, keep=True))
     else:
         norms = graph.reduce("ReduceMax", size, 1, keep=True)
-    zero = graph.compare("Equal", norms, np.zeros((), x.dtype))
-    return graph.binary("Div", x, graph.where(zero, np.ones((), x.dtype), norms))
+    return graph.binary("Div", x, lengths(graph, norms))
 
 
 @converts("sklearn.Binarizer")
