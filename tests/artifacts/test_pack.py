@@ -159,6 +159,19 @@ def test_a_pickled_model_without_an_example_is_kept_safely_but_cannot_predict(tm
         artifact.session()
 
 
+def test_a_graph_that_takes_what_numpy_has_not_says_which_input_when_it_is_asked(tmp_path):
+    places = [
+        helper.make_tensor_value_info(name, kind, ["n"])
+        for name, kind in (("deep", onnx.TensorProto.BFLOAT16), ("y", onnx.TensorProto.FLOAT))
+    ]
+    cast = helper.make_node("Cast", ["deep"], ["y"], to=onnx.TensorProto.FLOAT)
+    made = helper.make_graph([cast], "g", places[:1], places[1:])
+    onnx.save(helper.make_model(made, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), tmp_path / "m.onnx")
+    artifact = vitrify.pack(tmp_path / "m.onnx", "m")
+    with pytest.raises(UsageError, match=r"no signature, so it cannot predict; .*deep: tensor\(bfloat16\)"):
+        artifact.session()
+
+
 def test_a_state_dict_becomes_safetensors_and_a_checkpoint_stays_what_it_is_with_a_note(tmp_path):
     weights = {"w": torch.arange(6.0).reshape(2, 3)}
     torch.save(weights, tmp_path / "state.pt")

@@ -1,7 +1,8 @@
 """All models that the ``onnx`` package brings to test backends: read, written again, and run.
 
-Those that ONNX Runtime cannot run, or answers otherwise than was recorded, are in ``onnx_backend.txt`` by name and
-reason; the first kind must be refused with a typed error. ``VITRIFY_UPDATE=1`` writes that file again.
+Those that ONNX Runtime cannot run, or answers otherwise than was recorded, are in ``onnx_backend.txt`` by who answers
+them instead and by reason; the first kind must be refused with a typed error. ``VITRIFY_UPDATE=1`` writes that file
+again.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from vitrify.core.document import Document
 from vitrify.core.errors import ModelError, UnsupportedModelError
 from vitrify.core.protocols import Allow
 from vitrify.formats.onnx import Onnx, serialise
+from vitrify.runtimes.onnx_reference import OnnxReference, evaluator
 from vitrify.runtimes.onnxruntime import OnnxRuntime
 from vitrify.testing.directory import DirectorySink
 
@@ -33,8 +35,32 @@ RECORDED = {
     "sequence_type": (onnx.SequenceProto, numpy_helper.to_list),
     "optional_type": (onnx.OptionalProto, numpy_helper.to_optional),
 }
+REGISTERED = 2  # how NumPy marks the element types of another library
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 DIFFERS = "ONNX Runtime answers otherwise than was recorded"
+DRAWN = "the standard leaves open what is drawn at random"
+ROUNDED = "it is right but for rounding: what should be 0 is up to 0.0004 beside numbers in the hundreds"
+MASKED = "what is masked has the lowest number as its score, not minus infinity; the answer itself is the recorded one"
+LENGTH = "the standard leaves open whether align_corners takes the length before it is rounded, as recorded, or after"
+WHY = {
+    "test_attention_4d_causal_fp16": "it is right but for rounding: of 192 numbers one is two steps of float16 off",
+    "test_attention_4d_with_past_and_present_qk_matmul_bias": MASKED,
+    "test_dft": ROUNDED,
+    "test_stft": ROUNDED,
+    "test_maxunpool_export_with_output_shape": "it takes the indices of MaxPool for places in the larger output",
+    "test_resize_downsample_scales": LENGTH,
+    "test_training_dropout": DRAWN,
+}
+"""Which side is wrong, by how the names begin."""
+
+TO_THE_REFERENCE = "onnx-reference gives what was recorded"
+TO_THE_EVALUATOR = "the evaluator gives what was recorded, and a session takes arrays"
+TO_NOBODY = "nobody gives what was recorded"
+LARGE = 10_000
+"""Values of recorded answers, from which on Python is left out where ONNX Runtime has been right."""
+
+BEFORE_THE_REFERENCE = {"LogSoftmax", "Scan", "Scatter", "Softmax"}
+"""What ONNX Runtime has and the reference has not, in these models: versions from before it."""
 
 
 @cache
@@ -91,6 +117,8 @@ def listed():
 def reason(error):
     """Return why a case is refused, without versions and names."""
     if isinstance(error, UnsupportedModelError) and error.problems:
+        if "evaluator" in error.message:
+            return f"no evaluator of {' and '.join(sorted({problem.place for problem in error.problems}))}"
         kinds = {problem.message.partition(",")[0] for problem in error.problems}
         return f"not what NumPy has: {' and '.join(sorted(kinds))}"
     if "NOT_IMPLEMENTED" in error.message or "not implemented" in error.message.lower():
@@ -122,24 +150,60 @@ def held_by(array):
     return array.item() if is_optional else array
 
 
-def outcome(model, calls, rtol, atol):
-    """Return nothing where every call gives what was recorded, and the reason where not."""
-    runtime = OnnxRuntime()
+def wide(value):
+    """Return a recorded value in types that NumPy has."""
+    array = plain(value)
+    if not isinstance(array, np.ndarray) or array.dtype.isbuiltin != REGISTERED:
+        return array
+    name = array.dtype.name
+    return array.astype({"uint": np.uint8, "int": np.int8}.get(name.rstrip("24"), np.float32))
+
+
+def asked(runtime, model, calls, rtol, atol):
+    """Return nothing where every call of a session gives what was recorded, and the reason where not."""
     try:
         signature = runtime.signature(model)
-        session = runtime.wrap(model, Document(schema=1, format="onnx", runtime="onnxruntime", signature=signature))
+        session = runtime.wrap(model, Document(schema=1, format="onnx", runtime="", signature=signature))
         for inputs, outputs in calls:
             given = {
-                field.name: np.asarray(plain(value)) for field, value in zip(signature.inputs, inputs, strict=False)
+                field.name: np.asarray(wide(value)) for field, value in zip(signature.inputs, inputs, strict=False)
             }
             results = session.run(given)
             for array, expected in zip(results.values(), outputs, strict=False):
-                got = held_by(array)
-                if not agree(got, plain(expected), rtol, atol):
+                if not agree(held_by(array), wide(expected), rtol, atol):
                     return DIFFERS
     except (UnsupportedModelError, ModelError) as error:
         return reason(error)
     return ""
+
+
+def evaluated(model, calls, rtol, atol):
+    """Say whether the evaluator gives what was recorded, where a session could not take it."""
+    engine = evaluator(model)
+    return all(
+        agree(got, plain(expected), rtol, atol)
+        for inputs, outputs in calls
+        for got, expected in zip(
+            engine.evaluate(engine.output_names, dict(zip(engine.input_names, map(plain, inputs), strict=True))),
+            outputs,
+            strict=True,
+        )
+    )
+
+
+def outcome(name, model, calls, rtol, atol):
+    """Return nothing where ONNX Runtime gives what was recorded; else who does, and the reason."""
+    why = asked(OnnxRuntime(), model, calls, rtol, atol)
+    if not why:
+        return ""
+    if why == DIFFERS:
+        why = f"{DIFFERS}: {next(text for start, text in WHY.items() if name.startswith(start))}"
+    otherwise = asked(OnnxReference(), model, calls, rtol, atol)
+    if not otherwise:
+        return f"{TO_THE_REFERENCE}: {why}"
+    if otherwise.startswith("not what NumPy has") and evaluated(model, calls, rtol, atol):
+        return f"{TO_THE_EVALUATOR}: {otherwise}"
+    return f"{TO_NOBODY}: {DRAWN if otherwise == DIFFERS else otherwise}"
 
 
 def test_every_model_is_written_again_to_the_same_bytes_and_described(tmp_path):
@@ -157,15 +221,38 @@ def test_every_model_is_written_again_to_the_same_bytes_and_described(tmp_path):
 
 
 def test_every_model_gives_what_was_recorded_or_is_refused_for_a_known_reason():
-    found = {name: why for name, *case in cases() if (why := outcome(*case))}
+    found = {case[0]: why for case in cases() if (why := outcome(*case))}
     if os.environ.get("VITRIFY_UPDATE"):
         groups = {why: sorted(name for name in found if found[name] == why) for why in sorted(set(found.values()))}
         LISTED.write_text("\n".join(f"# {why}\n" + "\n".join(names) + "\n" for why, names in groups.items()))
     assert found == listed()
+    # Here and not in a test of its own, because making the cases takes longer than this.
+    left = [
+        case
+        for name, *case in cases()
+        if name not in found and sum(getattr(one, "size", 0) for _, outputs in case[1] for one in outputs) < LARGE
+    ]
+    wrong = {why for case in left if (why := asked(OnnxReference(), *case))}
+    assert len(left) > 1600
+    assert wrong == {f"no evaluator of {name}" for name in BEFORE_THE_REFERENCE}
+
+
+def test_what_is_drawn_at_random_is_of_the_recorded_kind():
+    names = {name for name, why in listed().items() if why == f"{TO_NOBODY}: {DRAWN}"}
+    drawn = [(model, calls) for name, model, calls, *_ in cases() if name in names]
+    assert drawn
+    for model, calls in drawn:
+        signature = OnnxReference().signature(model)
+        session = OnnxReference().wrap(model, Document(schema=1, format="onnx", runtime="", signature=signature))
+        for (chances,), (expected,) in calls:
+            (got,) = session.run({signature.inputs[0].name: chances}).values()
+            assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+            assert set(got.tolist()) <= {0, 1}
 
 
 def test_answers_that_are_not_the_recorded_ones_are_onnx_runtimes_own():
-    names = {name for name, why in listed().items() if why == DIFFERS}
+    names = {name for name, why in listed().items() if DIFFERS in why}
+    assert names
     for name, model, calls, *_ in cases():
         if name not in names:
             continue

@@ -22,6 +22,7 @@ from vitrify.formats.torch_export import TorchExport
 from vitrify.formats.xgboost import XGBoost
 from vitrify.runtimes.callable import CallableRuntime
 from vitrify.runtimes.estimator import Estimator
+from vitrify.runtimes.onnx_reference import OnnxReference
 from vitrify.runtimes.onnxruntime import OnnxRuntime
 from vitrify.runtimes.torch import TorchRuntime
 from vitrify.runtimes.xgboost import XGBoostRuntime
@@ -83,6 +84,10 @@ class TestOnnxRuntime(RuntimeConformance):
 
     def example(self):
         return X
+
+
+class TestOnnxReference(TestOnnxRuntime):
+    runtime = OnnxReference()
 
 
 class TestCallable(RuntimeConformance):

@@ -20,7 +20,7 @@ def session(factor=2):
 
 
 def options(one):
-    return one._engine.get_session_options()
+    return one._call.__self__.get_session_options()
 
 
 def test_a_session_that_is_opened_for_a_number_of_threads_has_as_many_and_none_that_spins():

@@ -95,7 +95,8 @@ class Artifact:
             UsageError: It holds bare weights, which have none.
         """
         if self.document.signature is None:
-            msg = f"{self} holds {self.document.format} weights and no signature, so it cannot predict"
+            why = "".join(f"; {note}" for note in self.document.notes[:1])  # what sealed it says it first
+            msg = f"{self} holds {self.document.format} weights and no signature, so it cannot predict{why}"
             raise UsageError(msg, remedy="read the weights themselves: vitrify.open(...).model()")
         return self.document.signature
 

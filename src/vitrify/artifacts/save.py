@@ -29,6 +29,7 @@ def save(
     *,
     example: Any = None,
     format: str | None = None,  # noqa: A002 (the field's own word)
+    runtime: str | None = None,
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
     code: Collection[str] = (),
     description: str = "",
@@ -44,6 +45,8 @@ def save(
             inputs can do without.
         format: Catalog name; by default the safest one that keeps everything of this kind of model. ``pickle``
             is never chosen for you.
+        runtime: Catalog name of what the model is asked for predictions on, here and later; by default the first that
+            takes its format.
         dynamic: More dimensions that may change, by input name: ``{"image": {2: "height"}}``. The first always may.
         code: Exact dotted names of more classes or functions whose modules must travel with the model.
         description: Free text for people.
@@ -61,14 +64,14 @@ def save(
         StoreError: The store could not take it.
     """
     row = _format_row(model, format)
-    runtime = _runtime_row(model, row)
-    if runtime and example is None and not isinstance(runtime.load(), Declares):
+    engine = _named_runtime(runtime, row) if runtime else _runtime_row(model, row)
+    if engine and example is None and not isinstance(engine.load(), Declares):
         msg = "an example is needed: it gives the signature, and predictions to prove the copy with"
         raise UsageError(
             msg, remedy="pass some rows of what the model is called with: save(model, name, example=X[:100])"
         )
-    shown = containers.example(example, dynamic=dynamic) if runtime and example is not None else None
-    return _seal(model, name, row, runtime, shown, code=code, description=description, store=store)
+    shown = containers.example(example, dynamic=dynamic) if engine and example is not None else None
+    return _seal(model, name, row, engine, shown, code=code, description=description, store=store)
 
 
 def save_bare(
@@ -120,6 +123,19 @@ def _format_row(model: Any, name: str | None) -> Row:
     known = ", ".join(row.name for row in catalog().rows("format"))
     msg = f"no format takes a {kind} (there are: {known})"
     raise UnsupportedModelError(msg, remedy="if it is yours alone, say so: format='pickle', which is marked as code")
+
+
+def _named_runtime(name: str, format_row: Row) -> Row:
+    """Return the runtime that was asked for.
+
+    Raises:
+        UsageError: There is none, or it does not open the format.
+    """
+    row = catalog().row("runtime", name)
+    if format_row.name not in row.formats:
+        msg = f"runtime {name!r} opens {', '.join(row.formats)}, not {format_row.name}"
+        raise UsageError(msg, remedy="leave the runtime out, or save in a format that it opens")
+    return row
 
 
 def _runtime_row(model: Any, format_row: Row) -> Row | None:

@@ -79,8 +79,8 @@ class Catalog:
         return None
 
     def runtime_of(self, format_name: str) -> Row | None:
-        """Return the first runtime, by name, that opens a format; None where none does."""
-        return next((row for row in self.rows("runtime") if format_name in row.formats), None)
+        """Return the first runtime, by name, that opens a format without being asked for; None where none does."""
+        return next((row for row in self.rows("runtime") if format_name in row.formats and not row.named), None)
 
     def with_plugins(self) -> Catalog:
         """Return this catalog and every row that installed packages add; a broken package warns and is left out."""

@@ -50,6 +50,7 @@ class Row:
             file one is a second meaning of the same bytes (formats).
         around: Whether a folder of it holds models of other formats, which are then its parts and not what the folder
             is (formats).
+        named: Whether it is used only where somebody names it (runtimes).
         folder: Whether it is always several files in a folder, so that a single file is not asked about (formats).
         summary: One line for people.
     """
@@ -75,6 +76,7 @@ class Row:
     anywhere: bool = False
     appended: bool = False
     around: bool = False
+    named: bool = False
     folder: bool = False
     summary: str = ""
 

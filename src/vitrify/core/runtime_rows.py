@@ -78,6 +78,13 @@ RUNTIMES: tuple[Row, ...] = (
         summary="ONNX Runtime on the CPU",
     ),
     _row(
+        name="onnx-reference",
+        target="vitrify.runtimes.onnx_reference:OnnxReference",
+        formats=("onnx",),
+        named=True,
+        summary="the evaluator of the onnx package: more operators and element types, slowly; only where it is named",
+    ),
+    _row(
         name="openvino",
         target="vitrify.runtimes.openvino:OpenVino",
         extra="openvino",

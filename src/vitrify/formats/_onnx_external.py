@@ -90,25 +90,37 @@ def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     yield from _graph_tensors(model.graph)
     for function in model.functions:
         yield from _node_tensors(function.node)
+        yield from _attribute_tensors(function.attribute_proto)
 
 
 def _graph_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
     yield from graph.initializer
-    for sparse in graph.sparse_initializer:
-        yield from (sparse.values, sparse.indices)
+    yield from _sparse_tensors(graph.sparse_initializer)
     yield from _node_tensors(graph.node)
 
 
 def _node_tensors(nodes: Any) -> Iterator[onnx.TensorProto]:
     for node in nodes:
-        for attribute in node.attribute:
-            if attribute.HasField("t"):
-                yield attribute.t
-            yield from attribute.tensors
-            if attribute.HasField("g"):
-                yield from _graph_tensors(attribute.g)
-            for graph in attribute.graphs:
-                yield from _graph_tensors(graph)
+        yield from _attribute_tensors(node.attribute)
+
+
+def _attribute_tensors(attributes: Any) -> Iterator[onnx.TensorProto]:
+    for attribute in attributes:
+        if attribute.HasField("t"):
+            yield attribute.t
+        yield from attribute.tensors
+        if attribute.HasField("sparse_tensor"):
+            yield from _sparse_tensors([attribute.sparse_tensor])
+        yield from _sparse_tensors(attribute.sparse_tensors)
+        if attribute.HasField("g"):
+            yield from _graph_tensors(attribute.g)
+        for graph in attribute.graphs:
+            yield from _graph_tensors(graph)
+
+
+def _sparse_tensors(tensors: Any) -> Iterator[onnx.TensorProto]:
+    for sparse in tensors:
+        yield from (sparse.values, sparse.indices)
 
 
 def _is_external(tensor: onnx.TensorProto) -> bool:

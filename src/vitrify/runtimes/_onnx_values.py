@@ -20,7 +20,7 @@ import numpy as np
 from vitrify import containers
 from vitrify.core.errors import ModelError, UnsupportedModelError
 from vitrify.core.report import Finding
-from vitrify.core.signature import BATCH, Field
+from vitrify.core.signature import BATCH, Field, Signature
 from vitrify.formats.onnx import shape
 from vitrify.runtimes._ports import Port
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import onnx
+
+    from vitrify.core.protocols import Arrays
 
     Array = np.ndarray[Any, Any]
     Size = int | str | None
@@ -42,6 +44,7 @@ _FORMS = {
     "optional": re.compile(r"optional\((?:tensor|seq\(tensor)\((\w+)\)+"),
 }
 _REMEDY = "give tensors of types that NumPy has: cast bfloat16 and float8 to float inside the graph"
+_WIDENED = f"{_REMEDY}, or name the runtime onnx-reference, which widens them"
 
 
 class Value(NamedTuple):
@@ -126,6 +129,31 @@ def declared(values: Iterable[onnx.ValueInfoProto], nodes: Iterable[onnx.NodePro
     ]
 
 
+def ends(model: onnx.ModelProto) -> tuple[list[Value], list[Value]]:
+    """Return what a model takes and gives, as it says itself."""
+    held = {tensor.name for tensor in model.graph.initializer}
+    inputs = (value for value in model.graph.input if value.name not in held)
+    return declared(inputs), declared(model.graph.output, model.graph.node)
+
+
+def signature_of_ends(inputs: list[Value], outputs: list[Value]) -> Signature:
+    """Return what a graph declares as a signature; a first dimension that may change is the batch.
+
+    Raises:
+        UnsupportedModelError: An input or output is nothing that an array can be.
+    """
+    require_arrays(inputs, outputs)
+    batch = _batch(inputs)
+    takes, gives = (tuple(value.field(batch) for value in side) for side in (inputs, outputs))
+    return Signature(inputs=takes, outputs=gives, container="dict")
+
+
+def describe(arrays: Arrays, inputs: list[Value], outputs: list[Value]) -> tuple[Field, ...]:
+    """Return the fields of outputs; which dimensions may change is what the graph says."""
+    batch, values = _batch(inputs), {value.name: value for value in outputs}
+    return tuple(values[name].seen(array, batch) for name, array in arrays.items())
+
+
 def require_arrays(inputs: Iterable[Value], outputs: Iterable[Value]) -> None:
     """Refuse a graph that takes something else than tensors, or gives what no array can be.
 
@@ -135,7 +163,11 @@ def require_arrays(inputs: Iterable[Value], outputs: Iterable[Value]) -> None:
     takes = [(one, "a tensor of numbers or text") for one in inputs if one.kind != "tensor"]
     gives = [(one, "tensors, sequences or maps of numbers or text") for one in outputs if not one.kind]
     if problems := [
-        Finding(place=one.name, message=f"{one.type}, expected {expected}", remedy=_REMEDY)
+        Finding(
+            place=one.name,
+            message=f"{one.type}, expected {expected}",
+            remedy=_WIDENED if one.type.startswith("tensor") else _REMEDY,
+        )
         for one, expected in (*takes, *gives)
     ]:
         msg = f"{len(problems)} input(s) or output(s) of this graph are not what NumPy has"
@@ -155,6 +187,10 @@ def sizes_of(field: Field, declared_sizes: Sequence[Size] | None, batch: Size) -
         else:
             sizes.append(size or f"{field.name}_{axis}")
     return tuple(sizes)
+
+
+def _batch(inputs: list[Value]) -> Size:
+    return next(iter((inputs[0].shape if inputs else None) or [None]))
 
 
 def _type(kind: onnx.TypeProto) -> str:

@@ -9,20 +9,17 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import onnxruntime as ort
 
 from vitrify.core.errors import LimitExceededError, MalformedError, UnsupportedModelError
-from vitrify.core.signature import Signature
 from vitrify.formats import _onnx_external
 from vitrify.formats._onnx.model import Model, Operator
 from vitrify.formats._onnx.operators import known
 from vitrify.formats._ort.model import parse as parse_ort
 from vitrify.formats.onnx import parse, self_contained, serialise
 from vitrify.formats.ort import Ort, OrtModel
-from vitrify.runtimes._onnx_values import Value, declared, require_arrays
-from vitrify.runtimes._ports import Ports
-from vitrify.runtimes.session import BaseSession, signature_of
+from vitrify.runtimes._onnx_session import OnnxSession
+from vitrify.runtimes._onnx_values import Value, describe, ends, signature_of_ends
 from vitrify.runtimes.threads import wanted
 
 if TYPE_CHECKING:
@@ -30,8 +27,7 @@ if TYPE_CHECKING:
 
     from vitrify.core.document import Document
     from vitrify.core.protocols import Allow, Arrays, Example, Files, Session
-    from vitrify.core.signature import Field
-    from vitrify.runtimes._onnx_values import Size
+    from vitrify.core.signature import Field, Signature
 
 _DATA = "data"
 _ONLY_ERRORS = 4
@@ -72,14 +68,7 @@ class OnnxRuntime:
         Raises:
             UnsupportedModelError: One of them is nothing that an array can be.
         """
-        inputs, outputs = _ends(model)
-        require_arrays(inputs, outputs)
-        batch = _batch(inputs)
-        return Signature(
-            inputs=tuple(value.field(batch) for value in inputs),
-            outputs=tuple(value.field(batch) for value in outputs),
-            container="dict",
-        )
+        return signature_of_ends(*_ends(model))
 
     def entry(self, model: Any, example: Example) -> dict[str, Any]:  # noqa: ARG002 (the protocol's)
         """Return nothing: the format has written the names."""
@@ -87,45 +76,7 @@ class OnnxRuntime:
 
     def describe_outputs(self, model: Any, outputs: Arrays, entry: Mapping[str, Any]) -> tuple[Field, ...]:  # noqa: ARG002 (the protocol's)
         """Return the output fields; which dimensions may change is what the graph says."""
-        inputs, given = _ends(model)
-        batch, values = _batch(inputs), {value.name: value for value in given}
-        return tuple(values[name].seen(array, batch) for name, array in outputs.items())
-
-
-class OnnxSession(BaseSession):
-    """A session over ONNX Runtime's."""
-
-    def __init__(self, engine: ort.InferenceSession, signature: Signature, entry: Mapping[str, Any]) -> None:
-        """Match the names of the signature with those of the graph.
-
-        Raises:
-            MalformedError: They do not fit.
-            UnsupportedModelError: An input is no tensor, an output no array can be, or a size that the signature lets
-                change is fixed in the graph.
-        """
-        super().__init__(signature)
-        self._engine = engine
-        takes, gives = _of(engine.get_inputs()), _of(engine.get_outputs())
-        require_arrays(takes, gives)
-        self._ports = Ports(signature, entry, [value.port() for value in takes], [value.port() for value in gives])
-        self._ports.require_free()
-        values = {value.name: value for value in gives}
-        labels = {field.name: field.classes for field in signature.outputs}
-        self._wanted = [
-            (port.name, None if values[port.name].kind == "tensor" else values[port.name], labels.get(name))
-            for name, port in self._ports.outputs.items()
-        ]
-        self._names = [name for name, _, _ in self._wanted]
-
-    def _run(self, inputs: Arrays) -> Arrays:
-        results = self._engine.run(self._names, self._ports.feeds(inputs))
-        given = zip(self._wanted, results, strict=True)
-        return self._ports.answers(
-            {
-                name: np.asarray(result) if value is None else value.array(result, labels)
-                for (name, value, labels), result in given
-            }
-        )
+        return describe(outputs, *_ends(model))
 
 
 def _of(values: Iterable[Any]) -> list[Value]:
@@ -145,15 +96,7 @@ def _held(content: bytes) -> tuple[list[Value], list[Value]]:
 
 def _ends(model: Any) -> tuple[list[Value], list[Value]]:
     """Return what a model takes and gives, as it says itself."""
-    if isinstance(model, OrtModel):
-        return _held(model.content)
-    graph = model.graph
-    held = {tensor.name for tensor in graph.initializer}
-    return declared(value for value in graph.input if value.name not in held), declared(graph.output, graph.node)
-
-
-def _batch(inputs: list[Value]) -> Size:
-    return next(iter((inputs[0].shape if inputs else None) or [None]))
+    return _held(model.content) if isinstance(model, OrtModel) else ends(model)
 
 
 def _engine(content: bytes, data: Mapping[str, Any] | None = None) -> ort.InferenceSession:
@@ -171,7 +114,7 @@ def _engine(content: bytes, data: Mapping[str, Any] | None = None) -> ort.Infere
         return ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:
         msg = f"ONNX Runtime {ort.__version__} cannot run this graph: {str(error).strip()}{_foreign(content, error)}"
-        raise UnsupportedModelError(msg, remedy=_remedy(str(error))) from error
+        raise UnsupportedModelError(msg, remedy=_remedy(str(error), content)) from error
 
 
 def _foreign(content: bytes, error: Exception) -> str:
@@ -194,11 +137,31 @@ def _foreign(content: bytes, error: Exception) -> str:
     return f" (operators of other libraries in it: {', '.join(names)})" if names else ""
 
 
-def _remedy(reason: str) -> str:
-    if "NOT_IMPLEMENTED" in reason:
-        return "convert with precision float32: some operators have no double kernel"
-    return "write the model in an operator set that this version knows, or without the operator that it names"
+def _remedy(reason: str, content: bytes) -> str:
+    absent = "NOT_IMPLEMENTED" in reason
+    if absent:
+        remedy = "convert with precision float32: some operators have no double kernel"
+    else:
+        remedy = "write the model in an operator set that this version knows, or without the operator that it names"
+    if (absent or _UNKNOWN in reason) and _evaluated(content):
+        remedy += (
+            "; the evaluator of the onnx package has all of them, and is slow: runtime onnx-reference, or --runtime"
+        )
+    return remedy
+
+
+def _evaluated(content: bytes) -> bool:
+    """Say whether :mod:`.onnx_reference` has every operator of a graph."""
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    from vitrify.runtimes._onnx_meaning import problems
+
+    try:
+        return not problems(onnx.ModelProto.FromString(content))
+    except DecodeError:  # an ORT file
+        return False
 
 
 def _session(engine: ort.InferenceSession, document: Document) -> OnnxSession:
-    return OnnxSession(engine, signature_of(document, "an ONNX model"), document.entry)
+    return OnnxSession(engine.run, _of(engine.get_inputs()), _of(engine.get_outputs()), document)
