@@ -72,6 +72,10 @@ pub fn encode_fault(fault: &Fault) -> Response {
     if matches!(fault.kind, Kind::Busy | Kind::Unavailable) {
         headers.push(("retry-after".to_string(), fault.retry_after.to_string()));
     }
+    // RFC 9110, 15.5.2, wants it with every 401; `vitrify.serve.planes.dispatch` says the same.
+    if fault.kind == Kind::Authentication {
+        headers.push(("www-authenticate".to_string(), "Bearer realm=\"vitrify\"".to_string()));
+    }
     Response::Http { status: fault.kind.codes().0, headers, body }
 }
 

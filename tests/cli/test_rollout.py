@@ -153,3 +153,50 @@ def test_a_server_of_another_kind_is_said(rollout, monkeypatch):
         other.shutdown()
         thread.join()
         other.server_close()
+
+
+ENSEMBLES = """
+[[ensembles]]
+name = "outer"
+outputs = { end = "a.Y" }
+[ensembles.steps.a]
+model = "inner"
+
+[[ensembles]]
+name = "inner"
+version = "2"
+outputs = { Y = "a.Y" }
+[ensembles.steps.a]
+model = "m"
+version = "1.0"
+"""
+
+
+@pytest.mark.usefixtures("server")
+def test_ensembles_are_loaded_from_a_file(rollout, tmp_path):
+    file = tmp_path / "ensembles.toml"
+    file.write_text(ENSEMBLES)
+    assert rollout("load", "--ensembles", file) == "inner 2 is ready\nouter 1 is ready\n"
+    assert [one["name"] for one in json.loads(rollout("load", "--ensembles", file, "--json"))] == ["inner", "outer"]
+
+
+@pytest.mark.usefixtures("told_of_standing")
+@pytest.mark.parametrize(
+    ("text", "more", "said"),
+    [
+        ("", (), "has no ensembles"),
+        ("[[ensembles]]\nname = 'e'", (), "steps"),
+        (ENSEMBLES, ("m:1.0",), "found reference and ensembles"),
+        (ENSEMBLES, ("--batch", 4), "found rows and ensembles"),
+        (ENSEMBLES.replace('"m"', '"outer"'), (), "in a circle"),
+    ],
+)
+def test_what_is_no_file_of_ensembles_is_refused(rollout, tmp_path, text, more, said):
+    file = tmp_path / "ensembles.toml"
+    file.write_text(text)
+    assert said in rollout("load", "--ensembles", file, *more, code=2)
+
+
+@pytest.mark.usefixtures("told_of_standing")
+def test_a_load_of_nothing_is_refused(rollout):
+    assert "name a reference" in rollout("load", code=2)

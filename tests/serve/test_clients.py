@@ -3,10 +3,14 @@
 import hashlib
 
 import pytest
+from plugged import answers, document, exchange, head, plugged
+from whole_server import PLANES, whole
 
 from vitrify.core.errors import AuthenticationError, BusyError, DeniedError
 from vitrify.serve.clients import Clients
 from vitrify.serve.settings import ClientSettings
+from vitrify.stores.oci_layout import OciLayout
+from vitrify.testing.lane_models import twice
 
 
 def client(name, token, **options):
@@ -123,3 +127,36 @@ def test_what_a_call_brings_after_it_was_let_in_is_counted_like_another_call():
         pass
     clients.charge("nobody")
     Clients().charge("")
+
+
+@pytest.fixture(scope="module", params=PLANES)
+def guarded(request, tmp_path_factory):
+    """A server that lets in one client."""
+    store, clients = OciLayout(tmp_path_factory.mktemp("store")), (client("shop", "secret"),)
+    with whole(request.param, store, (), clients=clients) as running, plugged(running, twice):
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/v2/models/glass/infer", document(1)),
+        ("POST", "/v2/models/glass/infer", b" " * 300_000),
+        ("POST", "/v2/models/nobody/infer", document(1)),
+        ("POST", "/v1/models/glass:predict", b"{}"),
+        ("POST", "/invocations", b"{}"),
+        ("GET", "/admin/models", b""),
+        ("HEAD", "/v2", b""),
+        ("GET", "/nowhere", b""),
+        ("DELETE", "/v2/models/glass", b""),
+    ],
+)
+@pytest.mark.parametrize("field", ["authorization: Bearer wrong", "authorization: Basic c2hvcA==", "x-own: 1"])
+def test_who_is_not_let_in_is_told_how(guarded, method, path, body, field):
+    (status, headers, _), *_ = answers(exchange(guarded.http, head(body, field, path=path, method=method)))
+    assert (status, headers["www-authenticate"]) == (401, 'Bearer realm="vitrify"')
+
+
+def test_who_is_let_in_is_not_asked_who_he_is(guarded):
+    found = answers(exchange(guarded.http, head(document(1), "authorization: Bearer secret")))
+    assert [(status, "www-authenticate" in headers) for status, headers, _ in found] == [(200, False)]

@@ -190,12 +190,19 @@ fn bytes_that_are_no_text_are_refused_in_json() {
 }
 
 #[test]
-fn an_error_has_its_status_and_says_when_to_come_again() {
+fn an_error_has_its_status_and_says_what_its_client_needs() {
     let fault = Fault { kind: Kind::Busy, message: "full \"up\"".into(), retry_after: 3 };
     match encode_fault(&fault) {
         Response::Http { status, headers, body } => {
             assert_eq!((status, body), (429, br#"{"error":"full \"up\""}"#.to_vec()));
             assert_eq!(headers[1], ("retry-after".to_string(), "3".to_string()));
+        }
+        other => panic!("{:?}", other),
+    }
+    match encode_fault(&Fault::new(Kind::Authentication, "x")) {
+        Response::Http { status, headers, .. } => {
+            assert_eq!(status, 401);
+            assert_eq!(headers[1], ("www-authenticate".to_string(), "Bearer realm=\"vitrify\"".to_string()));
         }
         other => panic!("{:?}", other),
     }

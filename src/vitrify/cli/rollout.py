@@ -134,33 +134,61 @@ def shadow(
 
 
 @command.command("load")
-@click.argument("reference")
+@click.argument("reference", required=False)
 @click.option("--name", help="The name that it is served by; by default the reference's.")
 @click.option("--version", help="By default the registry's version, or the tag.")
 @click.option("--batch", "rows", type=click.IntRange(1), help="Rows a batch at most.")
+@click.option(
+    "--ensembles",
+    metavar="FILE",
+    help="Load the ensembles of a TOML file instead: its [[ensembles]] are as in the server's settings.",
+)
 @common
 def load(
-    reference: str,
-    name: str | None,
-    version: str | None,
-    rows: int | None,
-    server: str,
-    token: str | None,
-    as_json: bool,
+    reference: str | None, ensembles: str | None, server: str, token: str | None, as_json: bool, **options: Any
 ) -> None:
-    """Load a model, or load it again."""
+    """Load a model, or load it again; or ensembles."""
     from vitrify.cli._render import show_json
+    from vitrify.core.errors import UsageError
 
-    body: dict[str, Any] = {"reference": reference, "name": name, "version": version}
-    body = {key: value for key, value in body.items() if value is not None}
-    if rows is not None:
-        body["batching"] = {"rows": rows}
-    loaded = RunningServer(server, token).ask("POST", "models", body=body)
+    options = {"reference": reference, **options}
+    given = {name: value for name, value in options.items() if value is not None}
+    if (ensembles is None) is (reference is None) or (ensembles is not None and given):
+        msg = f"found {', '.join(given) or 'nothing'}{' and ensembles' if ensembles else ''}"
+        raise UsageError(msg, remedy="name a reference and how it is served, or --ensembles FILE alone")
+    running = RunningServer(server, token)
+    bodies = [_model(**given)] if ensembles is None else _ensembles(ensembles)
+    loaded = []
+    for body in bodies:
+        loaded.append(one := running.ask("POST", "models", body=body))
+        if not as_json:
+            note = f" ({one['reason']})" if one["reason"] else ""
+            click.echo(f"{one['name']} {one['version']} is {one['state'].lower()}{note}")
     if as_json:
-        show_json(loaded)
-        return
-    note = f" ({loaded['reason']})" if loaded["reason"] else ""
-    click.echo(f"{loaded['name']} {loaded['version']} is {loaded['state'].lower()}{note}")
+        show_json(loaded if ensembles is not None else loaded[0])
+
+
+def _model(*, rows: int | None = None, **body: Any) -> dict[str, Any]:
+    return body if rows is None else {**body, "batching": {"rows": rows}}
+
+
+def _ensembles(path: str) -> list[Any]:
+    """Return the ensembles of a file as JSON, each after those that it asks.
+
+    Raises:
+        UsageError: It cannot be read, has none, or they ask each other in a circle.
+    """
+    import msgspec
+
+    from vitrify.core.errors import UsageError
+    from vitrify.serve.models._graph import ordered
+    from vitrify.serve.settings_file import read
+
+    found = ordered(read(path).ensembles)
+    if not found:
+        msg = f"{path} has no ensembles"
+        raise UsageError(msg, remedy="write them as [[ensembles]]: docs/how-to/serve.md")
+    return [msgspec.to_builtins(one) for one in found]
 
 
 @command.command("unload")

@@ -356,6 +356,20 @@ def test_nothing_comes_or_goes_while_the_server_stops(serving):
     served(test, serving, CHAIN)
 
 
+def test_where_the_last_version_cannot_answer_the_one_before_does(serving):
+    async def test(engine):
+        for version, model in (("1", "m:1.0"), ("2", "other")):
+            await engine.load(ensemble({"end": "a.Y"}, a=model).replace(version=version))
+        assert (await engine.infer(Infer("e", {"X": ROWS}))).version == "2"
+        await engine.unload("other")
+        assert (engine.default("e"), engine.served("e").state) == ("1", "READY")
+        assert (await engine.infer(Infer("e", {"X": ROWS}))).version == "1"
+        await engine.load(OTHER)
+        assert (await engine.infer(Infer("e", {"X": ROWS}))).version == "2"
+
+    served(test, serving)
+
+
 def test_a_model_whose_signature_changes_changes_the_ensemble_or_takes_it_away(serving, tmp_path, until):
     store = OciLayout(tmp_path / "store")
     multiplier(store, "part:1", 2)

@@ -167,21 +167,42 @@ def test_a_reload_needs_no_room_for_two(serving, large):
     asyncio.run(test())
 
 
-def test_under_a_tight_budget_every_request_is_answered_in_the_end(serving, large):
-    async def one(engine, name):
-        while True:
-            try:
-                return await engine.infer(ask(name))
-            except UnavailableError:
-                await asyncio.sleep(0.01)
-
+def test_under_a_tight_budget_every_request_is_answered(serving, large):
     async def test():
         async with serving(store=large, memory=900_000) as engine:
             await engine.start([ModelSettings(reference=name, lazy=True) for name in "abcde"])
             wanted = list("abcde" * 3)
-            replies = await asyncio.gather(*(one(engine, name) for name in wanted))
+            replies = await asyncio.gather(*(engine.infer(ask(name)) for name in wanted))
             for name, reply in zip(wanted, replies, strict=True):
                 assert np.array_equal(reply.outputs["Y"], outputs("abcde".index(name) + 1)["Y"][:1])
             assert len(loaded(engine)) <= 2
+
+    asyncio.run(test())
+
+
+def test_who_needs_the_room_of_a_model_that_is_being_loaded_waits_until_it_has_answered(serving, large, opened, until):
+    gate, begun = threading.Event(), threading.Event()
+
+    def slowly(artifact, settings):
+        if artifact.name == "a:latest":
+            begun.set()
+            assert gate.wait(60)
+        return opened(artifact, settings)
+
+    async def test():
+        async with serving(store=large, memory=500_000, open_session=slowly) as engine:
+            for name in "ab":
+                await engine.load(ModelSettings(reference=name, lazy=True))
+            first = asyncio.create_task(engine.infer(ask("a")))
+            await until(begun.is_set)
+            second = asyncio.create_task(engine.infer(ask("b")))
+            await until(lambda: engine.served("b").state == "LOADING")
+            with pytest.raises(ExpiredError, match="deadline"):
+                await engine.infer(ask("b", deadline=time.monotonic() + 0.05))
+            assert not second.done()
+            gate.set()
+            assert np.array_equal((await first).outputs["Y"], outputs(1)["Y"][:1])
+            assert np.array_equal((await second).outputs["Y"], outputs(2)["Y"][:1])
+            assert (loaded(engine), opened.names, opened.closed) == ("b", ["a:latest", "b:latest"], ["a:latest"])
 
     asyncio.run(test())

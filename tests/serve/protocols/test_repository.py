@@ -7,6 +7,9 @@ from http.client import HTTPConnection
 
 import grpc
 import pytest
+import tritonclient.grpc as triton_grpc
+import tritonclient.http as triton_http
+from google.protobuf import json_format
 from served_models import ROWS, multiplier
 from whole_server import PLANES, whole
 
@@ -140,3 +143,52 @@ def test_a_failed_load_of_what_is_there_says_why(running, repository):
     assert "no longer gives its golden outputs" in found["reason"]
     status, said = answered(running, "liar")
     assert (status, found["reason"].split("\n")[0] in said["error"]) == (503, True)
+
+
+def configurations(running, name, version=""):
+    """Return what Triton's clients are told, over REST and over gRPC; that is the same."""
+    with (
+        triton_http.InferenceServerClient(running.http) as rest,
+        triton_grpc.InferenceServerClient(running.grpc) as rpc,
+    ):
+        message = rpc.get_model_config(name, version).config
+        found = rest.get_model_config(name, version)
+        assert json_format.ParseDict(found, type(message)()) == message
+    return found
+
+
+def test_a_model_says_which_it_is(running):
+    found = configurations(running, "m")
+    parameters = {name: one["string_value"] for name, one in found["parameters"].items()}
+    assert parameters == {"version": "1", "reference": "m", "digest": running.server.engine.served("m").digest}
+    assert "ensemble_scheduling" not in found
+
+
+def test_the_steps_of_an_ensemble_are_told_and_can_be_loaded_again(running):
+    name, client = "told", Rest(running)
+    steps = {
+        "first": {"model": "m", "version": "1"},
+        "second": {"model": "m", "inputs": {"X": "first.Y"}},
+        "third": {"model": "m", "inputs": {"X": "second.Y"}},
+    }
+    outputs = {"end": "third.Y", "label": "second.L", "X": "second.Y", "again": "third.Y"}
+    assert client.load(name, {"version": "7", "steps": steps, "outputs": outputs})
+    number = running.server.engine.served("m").number
+    found = configurations(running, name, "7")
+    told = [
+        (one["model_name"], one["model_version"], one["input_map"], one["output_map"])
+        for one in found["ensemble_scheduling"]["step"]
+    ]
+    assert told == [
+        ("m", number, {"X": "X"}, {"Y": "first.Y"}),
+        ("m", -1, {"X": "first.Y"}, {"Y": "second.Y", "L": "label"}),
+        ("m", -1, {"X": "second.Y"}, {"Y": "end"}),
+    ]
+    before = running.server.engine.served(name)
+    client.unload(name)
+    with triton_http.InferenceServerClient(running.http) as rest:
+        rest.load_model(name, config=found["parameters"]["config"]["string_value"])
+    after = running.server.engine.served(name)
+    assert (after.version, after.digest, after.graph) == ("7", before.digest, before.graph)
+    assert configurations(running, name) == found
+    client.unload(name)

@@ -240,3 +240,12 @@ def test_outputs_without_rows_in_common_are_refused():
         WORDS.rows({"a": np.zeros(2), "b": np.zeros(3)})
     with pytest.raises(SignatureError, match="no rows in common"):
         WORDS.rows({"a": np.float64(1).reshape(())})
+
+
+@pytest.mark.parametrize("place", ["", "/versions/1", ":x", "/team"])
+def test_a_verb_that_there_is_none_of_is_said_with_those_that_there_are(rest, place):
+    status, answer = rest.post(f"{DOUBLED}{place}:frobnicate", {"instances": [[1, 2, 3]]})
+    assert status == 404
+    assert "there is no :" in answer["error"]
+    assert "frobnicate (there are: :predict, :classify, :regress)" in answer["error"]
+    assert rest.client.post(DOUBLED, content="{}").status_code == 405

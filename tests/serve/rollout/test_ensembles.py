@@ -67,6 +67,23 @@ def test_a_shadow_sees_copies_and_is_compared_in_what_was_asked_for(rolling, unt
     asyncio.run(test())
 
 
+def test_a_version_whose_model_is_gone_is_passed_over_and_comes_back_with_it(rolling, until):
+    async def test():
+        async with rolling(load=["1.0", "2.0"]) as rolled:
+            await loaded(rolled)
+            assert await rolled.ask(3, model="e") == {"3": 3}
+            await rolled.engine.unload("m", "1.0")
+            assert (rolled.rollout.shares("e"), rolled.engine.default("e")) == ({"2": 1.0}, "2")
+            assert await rolled.ask(3, model="e") == {"2": 3}
+            await rolled.engine.unload("m", "2.0")
+            assert await rolled.ask(3, model="e") == {"ReferenceNotFoundError": 3}
+            await rolled.load("1.0")
+            await until(lambda: rolled.rollout.shares("e") == {"3": 1.0})
+            assert await rolled.ask(3, model="e") == {"3": 3}
+
+    asyncio.run(test())
+
+
 def test_who_watches_an_ensemble_and_raises_harms_nobody(rolling, caplog):
     async def test():
         def watch(done):

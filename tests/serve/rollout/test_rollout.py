@@ -25,7 +25,7 @@ def test_without_a_route_the_version_loaded_last_answers_and_the_plane_is_told_s
             assert rolled.pushed[-1] == ("m", (("2.0", 1.0),))
             assert rolled.rollout.shares("m") == {"2.0": 1.0}
             await rolled.engine.unload("m", "2.0")
-            assert rolled.pushed[-1] == ("m", ())
+            assert rolled.pushed[-1] == ("m", (("1.0", 1.0),))
             assert await rolled.ask() == {"1.0": 1}
             assert rolled.rollout.route("m") == RouteSettings()
             assert rolled.rollout.shares("nobody") == {}
@@ -71,10 +71,15 @@ def test_only_versions_that_answer_have_a_share_and_come_back_to_it(rolling):
     asyncio.run(test())
 
 
-def test_where_no_version_of_the_route_answers_the_newest_does(rolling):
+def test_where_no_version_of_the_route_answers_the_one_loaded_last_does(rolling):
     async def test():
         async with rolling({"m": RouteSettings(weights={"9.9": 1.0})}) as rolled:
             assert await rolled.ask(10) == {"2.0": 10}
+            await rolled.load("3.0")
+            await rolled.load("1.0", lazy=True)
+            assert await rolled.ask(10) == {"1.0": 10}
+            await rolled.engine.unload("m", "1.0")
+            assert await rolled.ask(10) == {"3.0": 10}
 
     asyncio.run(test())
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from vitrify.core.signature import Signature
     from vitrify.serve.lanes import Batching, Figures
+    from vitrify.serve.models._graph import Graph
     from vitrify.serve.ports import Port
     from vitrify.serve.settings import Loadable
     from vitrify.serve.values import Infer, Reply
@@ -45,6 +46,7 @@ class Served:
         since: When it came into this state, by ``time.time()``.
         size: Bytes of its files.
         lazy: Whether the next request loads it, so that it is as good as ready for whoever asks.
+        graph: What an ensemble is made of; None for a model.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Served:
     since: float
     size: int
     lazy: bool = False
+    graph: Graph | None = None
 
 
 class Engine(Protocol):

@@ -35,12 +35,14 @@ class Step:
     Attributes:
         model: Which model.
         version: Which version; empty where its rollout decides.
+        number: The same as a number; -1 where its rollout decides.
         sources: From each of the model's inputs to where it comes from.
         outputs: What others take of it.
     """
 
     model: str
     version: str
+    number: int
     sources: Mapping[str, Source]
     outputs: tuple[str, ...]
 
@@ -58,11 +60,13 @@ class Graph:
         signature: What it takes and gives as a whole.
         steps: In an order in which each comes after all that it needs.
         outputs: From each of its outputs to where it comes from.
+        settings: What it was made of.
     """
 
     signature: Signature
     steps: Mapping[str, Step]
     outputs: Mapping[str, Source]
+    settings: EnsembleSettings
 
     def needed(self, outputs: Iterable[str]) -> dict[str, Step]:
         """Return the steps without which some outputs cannot be given, in order."""
@@ -145,12 +149,14 @@ class _Reading:
             Signature(inputs=tuple(self._inputs.values()), outputs=fields, container="dict"),
             {name: self._step(name, taken) for name in order},
             places,
+            settings,
         )
 
     def _step(self, name: str, taken: set[Source]) -> Step:
         step = self._settings.steps[name]
-        outputs = tuple(field.name for field in self._models[name].signature.outputs if (name, field.name) in taken)
-        return Step(step.model, step.version, self._sources[name], outputs)
+        served = self._models[name]
+        outputs = tuple(field.name for field in served.signature.outputs if (name, field.name) in taken)
+        return Step(step.model, step.version, served.number if step.version else -1, self._sources[name], outputs)
 
     def _read_step(self, name: str, step: StepSettings) -> None:
         fields = {field.name: field for field in self._models[name].signature.inputs}

@@ -184,4 +184,5 @@ def _served(settings: EnsembleSettings, made: Made) -> Served:
         batching=BATCHING,
         since=time.time(),
         size=0,
+        graph=made.graph,
     )

@@ -68,7 +68,7 @@ class Loader:
         self.changed: list[Callable[[], None]] = []
         self._make_lane, self._open_session, self._connect = make_lane, open_session, connect
         self._store, self._watch, self._drain_seconds = store, watch, drain_seconds
-        self._budget = Budget(memory, self._idle, self._evict)
+        self._budget = Budget(memory, self._idle, self._evict, self._awaited)
         self._threads = ThreadPoolExecutor(LOADS, "vitrify-load")
         self._drains = ThreadPoolExecutor(_DRAINS, "vitrify-drain")
         self._closed = False
@@ -286,9 +286,14 @@ class Loader:
     def _idle(self) -> Iterator[Key]:
         """Yield the versions that could be let go and come back, those first that were asked longest ago."""
         loaded = [(entry, entry.loaded) for entry in self.repository.all() if entry.source is not None]
-        idle = [(entry, one) for entry, one in loaded if one is not None and one.idle]
+        idle = [(entry, one) for entry, one in loaded if one is not None and one.idle and not entry.askers]
         for entry, _ in sorted(idle, key=lambda pair: max(pair[1].lane.figures().last, pair[0].served.since)):
             yield entry.key
+
+    def _awaited(self) -> bool:
+        """Say whether a version answers those just now that it was loaded for."""
+        entries = self.repository.all()
+        return not self._closed and any(one.askers and one.loaded is not None and one.source for one in entries)
 
     def _evict(self, key: Key) -> bool:
         """Let an idle version go, to come back with its next request."""
@@ -297,7 +302,7 @@ class Loader:
             return False
         try:
             old = entry.loaded
-            if old is None or not old.idle:
+            if old is None or not old.idle or entry.askers:
                 return False
             entry.lazy = True
             entry.hand_over(None)

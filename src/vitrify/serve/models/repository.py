@@ -46,11 +46,13 @@ class Entry:
         loaded: What answers; None where nothing does.
         lazy: Whether the next request loads it.
         pending: The load that requests wait for.
+        askers: Requests that have waited for its load, or do, and have no answer yet; it is not let go before.
         order: When it was loaded, in the order of all loads; 0 for never.
         loads: Held while it is loaded or let go.
         past: What its closed lanes have done.
         draining: Its lanes that take nothing more and are not yet closed.
-        books: Held while a lane goes from one of these to the next, so that what it has done is counted once.
+        books: Held while a lane goes from one of these to the next, so that what it has done is counted once, and while
+            askers are counted.
         backoff: When it may be tried again, after it could not be loaded.
     """
 
@@ -60,6 +62,7 @@ class Entry:
     loaded: Loaded | None = None
     lazy: bool = False
     pending: Future[None] | None = None
+    askers: int = 0
     order: int = 0
     loads: threading.RLock = field(default_factory=threading.RLock)
     past: Figures = field(default_factory=lambda: together(()))
@@ -79,8 +82,9 @@ class Entry:
 
     @property
     def answers(self) -> bool:
-        """Whether it answers, or will with the next request."""
-        return self.loaded is not None or self.lazy
+        """Whether it answers, or will with the next request: not where what answers has said that it cannot now."""
+        loaded = self.loaded
+        return self.lazy if loaded is None else not loaded.trouble
 
     @property
     def shown(self) -> Served:
@@ -94,6 +98,11 @@ class Entry:
         since = time.time() if state != self.served.state else self.served.since
         lazy = self.lazy and self.loaded is None
         self.served = dataclasses.replace(self.served, state=state, reason=reason, since=since, lazy=lazy)
+
+    def ask(self, more: int) -> None:
+        """Count the requests that it was, or is, loaded for."""
+        with self.books:
+            self.askers += more
 
     def hand_over(self, loaded: Loaded | None) -> Loaded | None:
         """Let something else answer from now on, or nothing; return what answered, whose lane is to be closed."""
@@ -129,7 +138,7 @@ class Repository:
         self.lock = threading.Lock()
 
     def find(self, name: str, version: str = "") -> Entry:
-        """Return a version, by default the one that requests go to.
+        """Return a version, by default the one that requests go to: the last one that was loaded, of those that answer.
 
         Raises:
             ReferenceNotFoundError: There is none.
@@ -139,7 +148,8 @@ class Repository:
             msg = f"no model is called {name[:200]!r} here (there are: {_listed(self._models)})"
             raise ReferenceNotFoundError(msg, remedy="ask for one of these, or load it")
         if not version:
-            return versions.get(self._defaults.get(name, "")) or self._latest(name)
+            chosen = versions.get(self._defaults.get(name, ""))
+            return chosen if chosen is not None and (len(versions) == 1 or chosen.answers) else self._latest(name)
         found = versions.get(version)
         if found is None:
             msg = f"{name!r} has no version {version[:200]!r} here (there are: {_listed(versions)})"

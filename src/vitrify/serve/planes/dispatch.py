@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     Seen = Callable[[Call, str, int, float, int], None]
 
 _ID = re.compile(r"[A-Za-z0-9_-]{8,64}")
-_INTERNAL = 500
+_INTERNAL, _UNAUTHORIZED = 500, 401
+_CHALLENGE = 'Bearer realm="vitrify"'
+"""What every 401 must say: RFC 9110, 15.5.2. The native plane says the same (``native/src/oip_rest_answer.rs``)."""
 _LEFT = 499
 """As proxies call it; nobody is there to be told."""
 
@@ -100,6 +102,8 @@ class Dispatcher:
     def _end(self, call: Call, label: str, answer: Answer, began: float) -> Answer:
         answer.headers.setdefault("x-request-id", call.id)
         answer.headers.setdefault("x-content-type-options", "nosniff")
+        if answer.status == _UNAUTHORIZED:
+            answer.headers.setdefault("www-authenticate", _CHALLENGE)
         if isinstance(answer.body, bytes):
             self._seen(call, label, answer.status, time.monotonic() - began, len(answer.body))
         else:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from vitrify.core.errors import ReferenceNotFoundError
 from vitrify.serve.protocols._messages import messages
+from vitrify.serve.protocols._model_config import configuration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from vitrify.serve.lanes import Figures, Histogram
     from vitrify.serve.models import Engine, Served
-    from vitrify.serve.ports import Port
     from vitrify.serve.protocols._messages import Unary
     from vitrify.serve.rpc import RpcCall
 
@@ -30,7 +30,6 @@ EXTENSIONS = (
     "statistics",
 )
 _READY = "READY"
-_TRITON_NAMES = {"BYTES": "STRING"}
 _NANOSECONDS = 1e9
 
 
@@ -94,41 +93,10 @@ def _asked(engine: Engine, name: str, version: str) -> Iterable[Served]:
 
 
 def _config(served: Served) -> Any:
-    """Return what Triton's tools want to know; the batch is no dimension where requests are put together."""
-    said = messages("inference")
-    batched = served.batching.rows > 1 and served.signature.batched
-    config = said.ModelConfig(
-        name=served.name,
-        platform=served.platform,
-        backend=served.platform.rpartition("_")[2],
-        max_batch_size=served.batching.rows if batched else 0,
-    )
-    padded = served.batching.pad
-    for port in served.inputs:
-        ragged = port.name in padded
-        config.input.add(
-            name=port.name, data_type=_data_type(port), dims=_dims(port, batched=batched), allow_ragged_batch=ragged
-        )
-    for port in served.outputs:
-        config.output.add(name=port.name, data_type=_data_type(port), dims=_dims(port, batched=batched))
-    if batched:
-        config.dynamic_batching.max_queue_delay_microseconds = served.batching.delay_us
-    config.instance_group.add(
-        name=served.name, count=served.batching.instances, kind=said.ModelInstanceGroup.Kind.Value("KIND_CPU")
-    )
-    for key, value in (("version", served.version), ("digest", served.digest)):
-        config.parameters[key].string_value = value
-    return config
+    """Return what Triton's tools want to know."""
+    from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]
 
-
-def _dims(port: Port, *, batched: bool) -> tuple[int, ...]:
-    return port.shape[1:] if batched and port.field.batched else port.shape
-
-
-def _data_type(port: Port) -> int:
-    name = f"TYPE_{_TRITON_NAMES.get(port.datatype, port.datatype)}"
-    number: int = messages("inference").DataType.Value(name)
-    return number
+    return ParseDict(configuration(served), messages("inference").ModelConfig())
 
 
 def _statistics(served: Served, figures: Figures) -> Any:

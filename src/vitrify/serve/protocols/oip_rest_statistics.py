@@ -12,14 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vitrify.serve.ports import BYTES
 from vitrify.serve.protocols import _json
 from vitrify.serve.protocols._asking import versions
 from vitrify.serve.protocols._described import DescribedRoute, an_array, an_object
+from vitrify.serve.protocols._model_config import configuration
 
 if TYPE_CHECKING:
     from vitrify.serve.models import Engine, Served
-    from vitrify.serve.ports import Port
     from vitrify.serve.web import Answer, Call, Endpoint, Route
 
 _NANOSECONDS = 1e9
@@ -100,31 +99,3 @@ def statistics(engine: Engine, served: Served) -> dict[str, Any]:
 
 def _duration(count: int, seconds: float) -> dict[str, int]:
     return {"count": count, "ns": round(seconds * _NANOSECONDS)}
-
-
-def configuration(served: Served) -> dict[str, Any]:
-    """Return how a version is served, as ``ModelConfig`` is in JSON; sizes are without the batch where there is one."""
-    batched = served.signature.batched and served.batching.rows > 1
-    found: dict[str, Any] = {
-        "name": served.name,
-        "platform": served.platform,
-        "backend": served.platform.rpartition("_")[2],
-        "version_policy": {"specific": {"versions": [served.number]}},
-        "max_batch_size": served.batching.rows if batched else 0,
-        "input": [_port(port, batched=batched) for port in served.inputs],
-        "output": [_port(port, batched=batched) for port in served.outputs],
-        "instance_group": [{"name": served.name, "kind": "KIND_CPU", "count": served.batching.instances}],
-        "parameters": {"digest": {"string_value": served.digest}, "reference": {"string_value": served.reference}},
-    }
-    if batched:
-        found["dynamic_batching"] = {
-            "max_queue_delay_microseconds": served.batching.delay_us,
-            "default_queue_policy": {"max_queue_size": served.batching.queue},
-        }
-    return found
-
-
-def _port(port: Port, *, batched: bool) -> dict[str, Any]:
-    kind = "TYPE_STRING" if port.datatype == BYTES else f"TYPE_{port.datatype}"
-    dims = port.shape[1:] if batched and port.field.batched else port.shape
-    return {"name": port.name, "data_type": kind, "dims": list(dims)}

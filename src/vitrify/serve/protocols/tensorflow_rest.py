@@ -27,7 +27,7 @@ from vitrify.serve.protocols._tensorflow_results import classes, classified_outp
 from vitrify.serve.web import Answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from vitrify.core.protocols import Arrays
     from vitrify.serve.models import Engine, Served
@@ -87,7 +87,7 @@ def routes(engine: Engine, labels: Labels) -> tuple[Route, ...]:
         ("GET", "/metadata", protocol.metadata, "What the model takes and gives.", None, _METADATA),
         ("GET", "", protocol.status, "Which versions there are, and how they are.", None, _STATUS),
     )
-    return tuple(
+    described = (
         DescribedRoute(
             *(method, f"{place}{verb}", endpoint, f"v1/{verb.strip(':/') or 'status'}", _json.error_answer),
             summary=summary,
@@ -97,6 +97,25 @@ def routes(engine: Engine, labels: Labels) -> tuple[Route, ...]:
         for method, verb, endpoint, summary, takes, gives in table
         for place in _PLACES
     )
+    no_verb = _no_verb([verb for method, verb, *_ in table if method == "POST"])
+    others = (
+        DescribedRoute(
+            *("POST", f"{place}:{{verb}}", no_verb, "v1/none", _json.error_answer),
+            summary="There is no such verb; answers 404.",
+            takes={_json.JSON: {}},
+            needs_body=False,
+        )
+        for place in _PLACES
+    )
+    return (*described, *others)
+
+
+def _no_verb(verbs: Sequence[str]) -> Endpoint:
+    async def no_verb(call: Call) -> Answer:
+        msg = f"there is no :{call.fields['verb'][:100]} (there are: {', '.join(verbs)})"
+        raise ReferenceNotFoundError(msg, remedy="ask for one of these")
+
+    return no_verb
 
 
 @dataclass(frozen=True)

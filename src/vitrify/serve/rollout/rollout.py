@@ -174,12 +174,10 @@ class Rollout:
                     step = min(progress.step, len(route.canary.steps) - 1)
                     weights = with_canary(progress.old, route.canary.version, route.canary.steps[step])
         found = among(weights, answering)
-        if found or len(answering) < 2:  # noqa: PLR2004 (of one there is nothing to choose)
+        if found or not answering or len(versions) < 2:  # noqa: PLR2004 (of one there is nothing to choose)
             return found
         # Said in so many words, so that both planes mean the same version.
-        default = self.engine.default(model)
-        newest = max((one for one in versions if one.version in answering), key=lambda one: one.number)
-        return ((default if default in answering else newest.version, 1.0),)
+        return ((self.engine.default(model), 1.0),)
 
     def _busy(self, model: str, version: str) -> bool:
         try:
