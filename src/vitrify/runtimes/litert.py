@@ -6,6 +6,7 @@ model without any is called by the names of its tensors. Quantised tensors go in
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from ai_edge_litert.interpreter import Interpreter
 
 from vitrify.core.errors import UnsupportedModelError
 from vitrify.core.signature import BATCH, Field, Signature
+from vitrify.formats._tensorflow.quiet import mute
 from vitrify.formats.tflite import TFLite
 from vitrify.runtimes._ports import Port, Ports
 from vitrify.runtimes._sizes import output_fields
@@ -94,6 +96,7 @@ class _Engine:
             raise UnsupportedModelError(msg, remedy="convert it with TFLite's own operators only") from error
         self._takes = takes
         self._gives = gives
+        self._ran = False
         self.inputs = [_port(name, one) for name, one in takes.items()]
         self.outputs = [_port(name, one) for name, one in gives.items()]
 
@@ -118,7 +121,16 @@ class _Engine:
         return takes, gives
 
     def run(self, feeds: Arrays) -> Arrays:
-        """Return what the model gives; inputs are resized to what is fed."""
+        """Return what the model gives; inputs are resized to what is fed.
+
+        The first time mute: that is when LiteRT says which kernels it took.
+        """
+        with nullcontext() if self._ran else mute():
+            found = self._run(feeds)
+        self._ran = True
+        return found
+
+    def _run(self, feeds: Arrays) -> Arrays:
         if self._runner is not None:
             found: Arrays = self._runner(**feeds)
             return found

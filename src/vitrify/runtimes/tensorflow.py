@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tensorflow as tf
 
 from vitrify.core.signature import Signature
+from vitrify.formats._tensorflow.loaded import tf
 from vitrify.formats._tensorflow.serving import declared, field_of, serving
 from vitrify.formats.saved_model import SavedModel
 from vitrify.runtimes._ports import Port, Ports

@@ -184,6 +184,18 @@ def test_text_is_refused_at_once(store):
     assert [problem.place for problem in caught.value.problems] == ["a", "b", "y"]
 
 
+def test_text_and_operators_that_openvino_lacks_are_listed_together(store):
+    model = parser.parse_model("""
+        <ir_version: 10, opset_import: ["" : 20, "ai.onnx.ml": 3]>
+        g (float[batch,2] x) => (string[batch] label, float[batch,2] score) {
+          label, score = ai.onnx.ml.LinearClassifier <classlabels_strings = ["a", "b"], multi_class = 1,
+            coefficients = [1.0, 0.0, 0.0, 1.0], intercepts = [0.0, 0.0], post_transform = "NONE"> (x) }""")
+    vitrify.save(model, "linear", example={"x": np.eye(2, dtype=np.float32)})
+    with pytest.raises(UnsupportedModelError) as caught:
+        vitrify.convert("linear", to="openvino")
+    assert [problem.place for problem in caught.value.problems] == ["label", "ai.onnx.ml.LinearClassifier"]
+
+
 def test_weights_that_no_message_holds_are_refused(monkeypatch, store):
     saved = vitrify.save(parser.parse_model(MLP), "m", example=rows())
     monkeypatch.setattr(_onnx_external, "size", lambda model: 3 << 30)

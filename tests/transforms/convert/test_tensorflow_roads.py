@@ -108,6 +108,17 @@ def test_boosted_trees_go_all_the_way_to_tflite_and_back_to_onnx():
     assert np.allclose(next(iter(flat.session().predict(F).values())), model.predict(F), atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "model",
+    [LogisticRegression().fit(F, Y), xgb.XGBClassifier(n_estimators=3, max_depth=3).fit(F, Y == "yes")],
+    ids=["labels of text", "boosted classes"],
+)
+def test_classes_go_to_tflite_in_single_precision(model):
+    vitrify.save(model, "classes", example=F)
+    made = vitrify.convert("classes", to="tflite", precision="float32")
+    assert made.session().predict(F)["label"].tolist() == model.predict(F).tolist()
+
+
 def test_double_precision_is_refused_by_tflite_with_the_way_around():
     class Double(tf.Module):
         def __call__(self, x):
@@ -115,6 +126,7 @@ def test_double_precision_is_refused_by_tflite_with_the_way_around():
 
     with pytest.raises(UnsupportedModelError, match="float32") as caught:
         vitrify.convert(vitrify.save(Double(), "double", example=X), to="tflite")
+    assert [problem.message for problem in caught.value.problems] == ["TFLite has no operator for it in float64"]
     assert all(problem.remedy for problem in caught.value.problems)
 
 

@@ -17,7 +17,8 @@ from vitrify.core.errors import UnsupportedModelError
 from vitrify.core.protocols import Subject
 from vitrify.core.report import Finding
 from vitrify.reading.files import LocalFiles
-from vitrify.transforms.convert._tf2onnx import Once, guard_pools
+from vitrify.transforms.convert._once import Once
+from vitrify.transforms.convert._tf2onnx import guard_pools
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,9 @@ from sklearn.linear_model import LogisticRegression
 
 import vitrify
 from vitrify.core.errors import UnsupportedModelError
+from vitrify.core.plan import Step
 from vitrify.testing.transforms import TransformConformance
+from vitrify.transforms.convert.coreml import TorchToCoreMl
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")]
 
@@ -273,3 +275,28 @@ def test_double_precision_gets_to_core_ml_only_where_that_is_asked_for(store):
     made = vitrify.convert("d", to="coreml", precision="float32")
     assert any("float32 in Core ML" in note for note in made.document.notes)
     assert made.document.runtime is None
+
+
+def test_what_coremltools_lacks_of_booleans_is_written_out(store):
+    class Flags(torch.nn.Module):
+        def forward(self, x):
+            some = ((x > 0) & (x < 1)) | (x < -1)
+            return torch.gather(some, 1, x.argmax(1, keepdim=True)), torch.where(some ^ (x > 2), x, 0)
+
+    vitrify.save(Flags(), "m", example=rows())
+    assert vitrify.convert("m", to="coreml").document.format == "coreml"
+
+
+@pytest.mark.parametrize(
+    ("forward", "place"),
+    [(lambda x: torch.cummax(x, 1)[0], "aten.cummax.default"), (lambda x: torch.sort(x > 0, 1)[0], "forward")],
+    ids=["an operator", "a type"],
+)
+def test_what_coremltools_cannot_translate_is_said_before_the_work(forward, place, store):
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return forward(x)
+
+    source = vitrify.save(Net(), "m", example=rows()).subject()
+    step = Step(transform="torch-export-to-coreml", source="torch-export", target="coreml", fidelity="numeric")
+    assert [one.place for one in TorchToCoreMl().problems(source, step)] == [place]

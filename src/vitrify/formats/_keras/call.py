@@ -6,10 +6,10 @@ import inspect
 import warnings
 from typing import TYPE_CHECKING, Any
 
-import keras
 import numpy as np
 
 from vitrify.core.errors import ModelError, UnsupportedModelError, VitrifyError
+from vitrify.formats._keras.loaded import keras
 from vitrify.formats._named_outputs import outputs_by_name
 
 if TYPE_CHECKING:

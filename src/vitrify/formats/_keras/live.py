@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import h5py
-import keras
 
 from vitrify.core.errors import MalformedError, UnsupportedModelError
 from vitrify.core.report import Finding
 from vitrify.formats._keras.call import as_array
 from vitrify.formats._keras.hazards import hazards
+from vitrify.formats._keras.loaded import keras
 from vitrify.formats._laid_out import lay_out
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MAGIC = b"ML\xefR"
 _ASSERTION = "shape_assertion"
 _MAX_REASON = 400
+_INLINE = "func.func(stablehlo-legalize-composite-to-call), inline"
 _HEAD = "Failure while executing pass pipeline:"
 
 stablehlo.register_stablehlo_passes()
@@ -98,7 +99,7 @@ def refined(data: bytes, shapes: Sequence[Sequence[int]]) -> bytes:
             for shape, argument in zip(shapes, arguments, strict=True)
         )
         try:
-            _run(module, "func.func(stablehlo-legalize-composite-to-call), inline")
+            _run(module, _INLINE)
             _run(module, f"stablehlo-refine-arguments{{types={kinds}}}, stablehlo-refine-shapes")
             _run(module, "func.func(stablehlo-canonicalize-dynamism), canonicalize")
         except Exception as error:
@@ -113,6 +114,20 @@ def assertion_free(data: bytes) -> bytes:
     with parsed(data) as module:
         drop_assertions(module.operation)
         return portable(module)
+
+
+def without_composites(data: bytes) -> bytes:
+    """Return a module that calls what its composites are written out as; the same bytes where there are none."""
+    with parsed(data) as module:
+        if not _has(module.operation, "stablehlo.composite"):
+            return data
+        _run(module, _INLINE)
+        return portable(module)
+
+
+def _has(operation: ir.Operation, name: str) -> bool:
+    inside = (inner.operation for region in operation.regions for block in region for inner in block)
+    return any(one.name == name or _has(one, name) for one in inside)
 
 
 def drop_assertions(operation: ir.Operation) -> None:

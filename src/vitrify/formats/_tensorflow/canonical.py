@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from tensorflow.core.protobuf import saved_model_pb2
+from vitrify.formats._tensorflow.loaded import saved_model_pb2
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

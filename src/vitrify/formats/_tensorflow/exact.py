@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import tensorflow as tf
+from vitrify.formats._tensorflow.loaded import tf
 
 _POOLS = frozenset({"MaxPool", "MaxPool3D", "MaxPoolV2"})
 

@@ -9,11 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import tensorflow as tf
-
 from vitrify.core.errors import MalformedError, UnsupportedModelError
 from vitrify.formats._laid_out import lay_out
 from vitrify.formats._tensorflow.canonical import canonical
+from vitrify.formats._tensorflow.loaded import tf
 from vitrify.formats._tensorflow.quiet import quiet
 from vitrify.formats._tensorflow.serving import DEFAULT, unique
 from vitrify.formats._tensorflow.slots import without_slots

@@ -6,12 +6,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import tensorflow as tf
-
 from vitrify.core.errors import ModelError, UnsupportedModelError
 from vitrify.core.report import Finding
 from vitrify.core.signature import BATCH, Field
 from vitrify.formats._named_outputs import outputs_by_name
+from vitrify.formats._tensorflow.loaded import tf
 from vitrify.formats._tensorflow.quiet import quiet
 
 if TYPE_CHECKING:

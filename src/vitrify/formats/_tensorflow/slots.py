@@ -7,7 +7,7 @@ Source: ``SavedObjectGraph.SavedObject.slot_variables`` in tensorflow/core/proto
 
 from __future__ import annotations
 
-from tensorflow.core.protobuf import saved_model_pb2
+from vitrify.formats._tensorflow.loaded import saved_model_pb2
 
 
 def without_slots(content: bytes) -> bytes:

@@ -3,61 +3,29 @@
 from __future__ import annotations
 
 import math
-import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
-import tf2onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from vitrify.core.errors import UnsupportedModelError
 from vitrify.core.report import Finding
-from vitrify.formats._tensorflow.quiet import quiet
+from vitrify.formats._tensorflow.quiet import mute, quiet
 from vitrify.transforms.convert._clean.graph import inner_graphs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from vitrify.core.protocols import Subject
+
+with mute():  # it imports TensorFlow
+    import tf2onnx
 
 OPSET = 18
 """The newest that tf2onnx writes."""
 _IR = 8
 _MAX_REASON = 400
 _FOREIGN = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
-
-
-class Once:
-    """A conversion that is made to find its problems, and is then written as it was made: it is not made twice.
-
-    Args:
-        make: Converts a source, or raises UnsupportedModelError.
-    """
-
-    def __init__(self, make: Callable[[Subject], onnx.ModelProto]) -> None:
-        """Start with nothing made."""
-        self._make = make
-        self._held: tuple[weakref.ref[Any], onnx.ModelProto] | None = None
-
-    def problems(self, source: Subject) -> tuple[Finding, ...]:
-        """List what stands against it."""
-        self._held = None
-        try:
-            model = self._make(source)
-        except UnsupportedModelError as error:
-            return error.problems
-        self._held = weakref.ref(source.files), model
-        return ()
-
-    def model(self, source: Subject) -> onnx.ModelProto:
-        """Return the model, which is the caller's from now on.
-
-        Raises:
-            UnsupportedModelError: An operator has no form in ONNX.
-        """
-        held, self._held = self._held, None
-        return held[1] if held is not None and held[0]() is source.files else self._make(source)
 
 
 def made(make: Callable[[], tuple[onnx.ModelProto, Any]]) -> onnx.ModelProto:

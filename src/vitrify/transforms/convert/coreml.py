@@ -24,6 +24,7 @@ from vitrify.formats._torch.quiet import quiet
 from vitrify.formats.torch_export import read_program
 from vitrify.transforms.convert import _coreml_package
 from vitrify.transforms.convert._clean.cleaning import provenance
+from vitrify.transforms.convert._once import Once
 from vitrify.transforms.convert._script_call import ScriptCall
 from vitrify.transforms.convert._torch_attention import written_out
 from vitrify.transforms.convert.torch_onnx import precision_of
@@ -48,23 +49,28 @@ _MAX_REASON = 400
 class TorchToCoreMl:
     """The step from ``torch-export`` to ``coreml``."""
 
+    def __init__(self) -> None:
+        """Start with nothing made."""
+        self._once = Once(lambda source: _converted(_decomposed(source)))
+
     def problems(self, source: Subject, step: Step) -> tuple[Finding, ...]:
-        """List operators without a translation, and types that Core ML has not."""
+        """List operators without a translation, and types that Core ML has not; else what coremltools says."""
         program = _decomposed(source)
         inputs = Caller(program.module(check_guards=False)).inputs
         types = Counter(value.dtype for value in _values(program))
-        return (
+        found = (
             *_type_problems(types, precision_of(step)),
             *_input_problems({name: value.dtype for name, value in inputs.items()}),
             *_operator_problems(program),
         )
+        return found or self._once.problems(source)
 
     def apply(self, source: Subject, step: Step, sink: Sink) -> Written:
         """Write the package."""
         program = _decomposed(source)
         caller = Caller(program.module(check_guards=False))
         inputs, outputs = names(source.document.entry, program)
-        made = _converted(program)
+        made = self._once.model(source)
         shapes: Shapes = {
             name: tuple(caller.sizes(value)) for name, value in zip(inputs, caller.inputs.values(), strict=True)
         }
@@ -100,9 +106,42 @@ class ScriptToCoreMl:
 
 
 def _decomposed(source: Subject) -> torch.export.ExportedProgram:
+    """Return a program in which what has no translation is written out, where PyTorch or we can."""
     program = written_out(read_program(source.files, source.document.entry, source.allow))
+    known = torch.export.default_decompositions()
+    table = {target: known[target] for target in _untranslated(program) if target in known}
     with quiet():
-        return program.run_decompositions({})
+        return program.run_decompositions({**table, **_WRITTEN_OUT})
+
+
+def _gathered(x: torch.Tensor, axis: int, index: torch.Tensor, *, sparse_grad: bool = False) -> Any:
+    """Gather booleans as integers, which Core ML's own operator takes."""
+    if x.dtype != torch.bool:
+        return NotImplemented
+    return torch.gather(x.to(torch.int32), axis, index, sparse_grad=sparse_grad).to(torch.bool)
+
+
+def _either(left: torch.Tensor, right: torch.Tensor) -> Any:
+    """Return which of two booleans is true, by their sum."""
+    if left.dtype != torch.bool or right.dtype != torch.bool:
+        return NotImplemented
+    return torch.gt(left.to(torch.int32) + right.to(torch.int32), 0)
+
+
+def _one(left: torch.Tensor, right: torch.Tensor) -> Any:
+    """Return where exactly one of two booleans is true."""
+    if left.dtype != torch.bool or right.dtype != torch.bool:
+        return NotImplemented
+    return torch.ne(left.to(torch.int32), right.to(torch.int32))
+
+
+_ATEN = torch.ops.aten
+_WRITTEN_OUT = {
+    _ATEN.gather.default: _gathered,
+    _ATEN.__and__.Tensor: torch.bitwise_and,
+    **dict.fromkeys((_ATEN.__or__.Tensor, _ATEN.bitwise_or.Tensor), _either),
+    **dict.fromkeys((_ATEN.__xor__.Tensor, _ATEN.bitwise_xor.Tensor), _one),
+}
 
 
 def _converted(model: Any, **options: Any) -> Any:
@@ -118,7 +157,8 @@ def _converted(model: Any, **options: Any) -> Any:
             )
     except Exception as error:
         msg = f"coremltools cannot translate this program: {type(error).__name__}: {str(error)[:_MAX_REASON]}"
-        raise UnsupportedModelError(msg, remedy="keep the PyTorch form, or simplify forward") from error
+        finding = Finding(place="forward", message=msg, remedy="keep the PyTorch form, or simplify forward")
+        raise UnsupportedModelError(msg, problems=(finding,)) from error
 
 
 def _written(
@@ -207,18 +247,23 @@ def _input_problems(kinds: Mapping[str, torch.dtype]) -> Iterator[Finding]:
 
 
 def _operator_problems(program: torch.export.ExportedProgram) -> Iterator[Finding]:
+    for target, count in sorted(_untranslated(program).items(), key=str):
+        remedy = "replace it in forward by operators that Core ML has"
+        yield Finding(place=str(target), message=f"no Core ML translation ({count} call(s))", remedy=remedy)
+
+
+def _untranslated(program: torch.export.ExportedProgram) -> Counter[Any]:
+    """Count the operators that coremltools' own registry has not, by the name that it looks for."""
     from coremltools.converters.mil.frontend.torch.ops import _TORCH_OPS_REGISTRY
     from coremltools.converters.mil.frontend.torch.utils import sanitize_op_kind
 
-    counts = Counter(
-        str(node.target)
+    return Counter(
+        node.target
         for node in program.graph.nodes
-        if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload)  # noqa: SLF001 (no public name)
+        if node.op == "call_function"
+        and isinstance(node.target, torch._ops.OpOverload)  # noqa: SLF001 (no public name)
+        and sanitize_op_kind(node.target.name()) not in _TORCH_OPS_REGISTRY.name_to_func_mapping
     )
-    for name, count in sorted(counts.items()):
-        if _TORCH_OPS_REGISTRY.get_func(sanitize_op_kind(name)) is None:
-            remedy = "replace it in forward by operators that Core ML has"
-            yield Finding(place=name, message=f"no Core ML translation ({count} call(s))", remedy=remedy)
 
 
 def _notes(kinds: Mapping[str, torch.dtype], precision: str) -> Iterator[str]:

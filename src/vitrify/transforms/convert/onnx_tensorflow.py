@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
-import tensorflow as tf
 from onnx import helper
 
 from vitrify.core.errors import UnsupportedModelError, VitrifyError
 from vitrify.core.protocols import Written
 from vitrify.core.report import Finding
+from vitrify.formats._tensorflow.loaded import tf
 from vitrify.formats._tensorflow.quiet import quiet
 from vitrify.formats._tensorflow.serving import unique
 from vitrify.formats.onnx import Onnx

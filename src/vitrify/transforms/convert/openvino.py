@@ -47,13 +47,13 @@ class OnnxToOpenVino:
         if (size := _onnx_external.size(model)) > _onnx_external.LIMIT:
             message = f"the weights are {size} bytes, more than OpenVINO reads from one message"
             return (Finding(place="model.onnx", message=message, remedy=_REMEDY),)
-        if found := (*_texts(model), *unfit(model), *_doubles(model)):
-            return found
+        found = (*_texts(model), *unfit(model), *_doubles(model))
         try:
             _read(model)
         except RuntimeError as error:
-            return _unknown(str(error))
-        return ()
+            unknown = _unknown(str(error))
+            return (*found, *unknown) if not found or _NO_RULE.search(str(error)) else found
+        return found
 
     def apply(self, source: Subject, step: Step, sink: Sink) -> Written:  # noqa: ARG002 (the protocol's)
         """Write the model as ``model.xml`` and ``model.bin``.

@@ -1,9 +1,9 @@
 """From StableHLO to ONNX, operation for operation: from a module, and from JAX's exported functions.
 
 * ``_hlo_walk``: the walk, and values that are not broadcast before they have to be;
-* ``_hlo_elementwise``, ``_hlo_shape``, ``_hlo_gather``, ``_hlo_reduce``: the operations by family.
+* ``_hlo_elementwise``, ``_hlo_shape``, ``_hlo_gather``, ``_hlo_order``, ``_hlo_reduce``: the operations by family.
 
-Loops are refused, and what only XLA has.
+What only XLA has is refused.
 
 Options: ``opset``.
 """
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from vitrify.core.report import Finding
     from vitrify.core.signature import Signature
 
-for _family in ("elementwise", "shape", "gather", "reduce"):
+for _family in ("elementwise", "shape", "gather", "order", "reduce"):
     importlib.import_module(f"vitrify.transforms.convert._hlo.{_family}")
 
 

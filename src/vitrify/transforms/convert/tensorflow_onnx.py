@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import tensorflow as tf
-import tf2onnx
-
 from vitrify.core.protocols import Written
+from vitrify.formats._tensorflow.loaded import tf
 from vitrify.formats._tensorflow.serving import declared
 from vitrify.formats.onnx import Onnx
 from vitrify.formats.saved_model import SavedModel
-from vitrify.transforms.convert._tf2onnx import OPSET, Once, guard_pools, made, named, sized
+from vitrify.transforms.convert._once import Once
+from vitrify.transforms.convert._tf2onnx import OPSET, guard_pools, made, named, sized
 
 if TYPE_CHECKING:
     import onnx
@@ -51,6 +50,8 @@ def _converted(source: Subject) -> onnx.ModelProto:
     Raises:
         UnsupportedModelError: An operator has no form in ONNX.
     """
+    import tf2onnx  # not before TensorFlow, which is loaded quietly
+
     model = SavedModel().read(source.files, source.document.entry, source.allow)
     function = declared(model)
     specs, gives = dict(function.structured_input_signature[1]), sorted(function.structured_outputs)

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import tensorflow as tf
 
 from vitrify.core.errors import UnsupportedModelError
 from vitrify.core.protocols import Written
@@ -20,6 +17,7 @@ from vitrify.core.report import Finding
 from vitrify.formats._laid_out import lay_out
 from vitrify.formats._tensorflow.exact import written_out
 from vitrify.formats._tensorflow.live import saved
+from vitrify.formats._tensorflow.loaded import tf
 from vitrify.formats._tensorflow.quiet import mute, quiet
 from vitrify.formats._tensorflow.serving import DEFAULT, declared
 from vitrify.formats.saved_model import SavedModel
@@ -34,7 +32,9 @@ if TYPE_CHECKING:
 _MAX_REASON = 400
 _CARRIED = ("inputs", "outputs", "missing_text", "casts", "labels")
 _NAMED = re.compile(r"'(tf\.\w+)' op|\b(tf\.\w+)\(")
-_DOUBLE = "convert to ONNX with precision float32 first, or write the model in float32: TFLite has hardly any double"
+_TYPED = re.compile(r"op (?:operand|result) #\d+ must be (.*?), but got '(.*?)'")
+_OF_DOUBLE = re.compile(r"tensor<[^>]*f64>")
+_DOUBLE = "ask for precision float32 on a road through ONNX, or write the model in float32: TFLite has hardly a double"
 _OTHER = "replace it in the model by operators that TFLite has, or keep the saved model"
 
 
@@ -95,23 +95,28 @@ def _written_out(source: Subject, model: Any) -> Iterator[Files]:
 
 
 def _has_double(model: Any) -> bool:
-    return any(tensor.dtype == tf.float64 for op in declared(model).graph.get_operations() for tensor in op.outputs)
+    graph = declared(model).graph.as_graph_def()
+    nodes = [*graph.node, *(node for one in graph.library.function for node in one.node_def)]
+    return any(value.type == tf.float64.as_datatype_enum for node in nodes for value in node.attr.values())
 
 
 def _problems(error: Exception, double: bool) -> tuple[Finding, ...]:  # noqa: FBT001 (a fact about the model)
     """Return what the converter says, an operator each; else its own words."""
     text = str(error)
-    counts: Counter[str] = Counter()
+    found: dict[str, str] = {}
     for one in getattr(error, "errors", ()):
-        operator = getattr(getattr(one, "operator", None), "name", "")
-        if operator:
-            counts[operator] += 1
+        if operator := getattr(getattr(one, "operator", None), "name", ""):
+            found[operator] = _reason(one.error_message)
     for match in _NAMED.finditer(text):
-        name = match[1] or match[2]
-        counts[name] += name not in counts
+        found.setdefault(match[1] or match[2], "TFLite has no operator for it")
     remedy = _DOUBLE if double else _OTHER
-    if counts:
-        return tuple(
-            Finding(place=name, message="TFLite has no operator for it", remedy=remedy) for name in sorted(counts)
-        )
+    if found:
+        return tuple(Finding(place=name, message=reason, remedy=remedy) for name, reason in sorted(found.items()))
     return (Finding(place="graph", message=f"{type(error).__name__}: {text.strip()[:_MAX_REASON]}", remedy=remedy),)
+
+
+def _reason(said: str) -> str:
+    """Return what the converter says of one operator: which of its types TFLite does not have, if it is that."""
+    if match := _TYPED.search(said):
+        return f"TFLite's own takes {match[1]}, but got '{match[2]}'"
+    return f"TFLite has no operator for it{' in float64' if _OF_DOUBLE.search(said) else ''}"

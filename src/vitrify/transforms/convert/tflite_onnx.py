@@ -6,13 +6,12 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import tf2onnx
-
 from vitrify.core.protocols import Written
 from vitrify.formats.onnx import Onnx
 from vitrify.formats.tflite import TFLite
 from vitrify.runtimes.litert import ports_of
-from vitrify.transforms.convert._tf2onnx import OPSET, Once, made, named, sized
+from vitrify.transforms.convert._once import Once
+from vitrify.transforms.convert._tf2onnx import OPSET, made, named, sized
 
 if TYPE_CHECKING:
     import onnx
@@ -49,6 +48,8 @@ def _converted(source: Subject) -> onnx.ModelProto:
     Raises:
         UnsupportedModelError: An operator has no form in ONNX.
     """
+    import tf2onnx  # not before TensorFlow, which is loaded quietly
+
     model = TFLite().read(source.files, source.document.entry, source.allow)
     with tempfile.TemporaryDirectory(prefix="vitrify-") as folder:
         path = Path(folder, "model.tflite")

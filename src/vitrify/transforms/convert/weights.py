@@ -140,9 +140,8 @@ class TensorFlowWeights(_Weights):
         import tempfile
         from pathlib import Path
 
-        import tensorflow as tf
-
         from vitrify.formats._laid_out import lay_out
+        from vitrify.formats._tensorflow.loaded import tf
 
         if not any(name.startswith("variables/") for name in source.files.names()):
             return {}

@@ -7,9 +7,9 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-import tensorflow as tf
 
 from vitrify.core.errors import UnsupportedModelError
+from vitrify.formats._tensorflow.loaded import tf
 from vitrify.transforms.replay.walk import Node, Ops
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tensorflow as tf
 
+from vitrify.formats._tensorflow.loaded import tf
 from vitrify.transforms.replay._tensorflow_base import op, rank, refuse, sizes, tensor
 from vitrify.transforms.replay._tensorflow_shape import padded
 from vitrify.transforms.replay._tensorflow_sum import requantized

@@ -9,8 +9,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tensorflow as tf
 
+from vitrify.formats._tensorflow.loaded import tf
 from vitrify.transforms.replay._tensorflow_base import Array, axis_of, known, op, rank, refuse, required, tensor
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tensorflow as tf
 
+from vitrify.formats._tensorflow.loaded import tf
 from vitrify.transforms.replay._tensorflow_base import (
     COMPUTED,
     axis_of,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tensorflow as tf
 
+from vitrify.formats._tensorflow.loaded import tf
 from vitrify.transforms.replay._tensorflow_base import (
     axis_of,
     element_type,
@@ -186,8 +186,20 @@ def _positive(indices: Any, x: Any, axis: int) -> Any:
             return tf.constant(np.where(indices < 0, indices + length, indices))
         indices = tf.constant(indices)
     indices = indices if indices.dtype in {tf.int32, tf.int64} else tf.cast(indices, tf.int32)
+    if _was_boolean(indices):
+        return indices
     bound = tf.cast(tf.shape(x)[axis] if length is None else length, indices.dtype)
     return tf.where(indices < 0, indices + bound, indices)
+
+
+def _was_boolean(indices: Any) -> bool:
+    """Say whether a tensor is a cast boolean, never negative: TFLite's converter fails where one is compared with 0."""
+    made: Any = getattr(indices, "op", None)
+    while made is not None and made.type in {"Cast", "Identity"}:
+        if made.inputs[0].dtype == tf.bool:
+            return True
+        made = made.inputs[0].op
+    return False
 
 
 @op("GatherElements")

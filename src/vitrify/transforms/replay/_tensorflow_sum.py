@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tensorflow as tf
 
+from vitrify.formats._tensorflow.loaded import tf
 from vitrify.transforms.replay._tensorflow_base import (
     axis_of,
     floating,

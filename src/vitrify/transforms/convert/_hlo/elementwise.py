@@ -14,6 +14,7 @@ from vitrify.transforms.convert._building.graph import BOOL, F32, F64, I64, Arra
 from vitrify.transforms.convert._building.steps import refuse
 from vitrify.transforms.convert._hlo.walk import Op, Value, Walk, converts
 from vitrify.transforms.convert._numerics.elementary import cbrt, expm1, log1p, tan
+from vitrify.transforms.convert._trace.kernels import arctan2
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -293,6 +294,12 @@ def tangent(walk: Walk, op: Op) -> Value:
     if op.dtype == F64:
         return elementwise(walk, op, lambda x: tan(walk.graph, x))
     return elementwise(walk, op, _arithmetic(walk, "Tan", op.dtype))
+
+
+@converts("atan2")
+def angle(walk: Walk, op: Op) -> Value:
+    """Of a point, from -pi to pi."""
+    return elementwise(walk, op, lambda y, x: arctan2(walk.graph, y, x))
 
 
 @converts("log_plus_one")

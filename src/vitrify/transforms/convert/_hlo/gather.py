@@ -1,4 +1,4 @@
-"""StableHLO's gather, sort and top-k, in the forms that NumPy's indexing takes.
+"""StableHLO's gather and top-k, in the forms that NumPy's indexing takes.
 
 A gather that takes single elements along one axis is Gather; along several, GatherND; along one with the others in
 step (``take_along_axis``), GatherND with batch axes; one whole slice is Slice. An index that is out of bounds is moved

@@ -28,6 +28,7 @@ Sizes = tuple["int | None", ...]
 
 _TYPES = {"i1": "bool", **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)}}
 _TYPES |= {f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)} | {f"ui{bits}": f"uint{bits}" for bits in (8, 16, 32)}
+_FOREVER = 2**63 - 1
 _CONSTANT = 1 << 16
 """Elements of a constant that is computed on the way; larger ones are computed by the graph."""
 
@@ -154,6 +155,8 @@ class Walk:
                 return self.call(op.text("callee").lstrip("@"), operands)
             if operation.name == "stablehlo.case":
                 return self._case(op, values)
+            if operation.name == "stablehlo.while":
+                return self._while(op, values)
             kinds = [dtype_of(result.type) for result in operation.results]
             converter = CONVERTERS.get(operation.name)
             if converter is None:
@@ -178,6 +181,22 @@ class Walk:
                 for one, other in zip(every[at], chosen, strict=True)
             ]
         return chosen
+
+    def _while(self, op: Op, values: dict[Any, Value]) -> list[Value]:
+        """Repeat a block as long as another one says so, which is asked before the first time, too."""
+        ask, do = (region.blocks[0] for region in op.operation.regions)
+        sizes = [sizes_of(result.type) for result in op.operation.results]
+
+        def going(states: Sequence[Value]) -> Tensor:
+            return self.full(self.block(ask, states, values)[0])
+
+        def step(_: Tensor, before: tuple[Tensor, ...]) -> list[Tensor]:
+            after = self.block(do, [*map(Value, before, sizes)], values)
+            return [going(after), *map(self.full, after)]
+
+        times = self.graph.where(going(op.operands), np.array(_FOREVER, I64), np.array(0, I64))
+        states = self.graph.loop(times, [self.full(one) for one in op.operands], step)
+        return [*map(Value, states, sizes)]
 
     # Values
 
