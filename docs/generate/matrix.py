@@ -39,6 +39,8 @@ HOLDS = {
     "hybrid": "is for a pipeline of scikit-learn with steps that have no road to ONNX",
 }
 """Why there is no road to a format that not every source leads to."""
+SINGLE = "precision float32"
+"""What a refusal advises where float32 is all that a target has."""
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "2", "KERAS_BACKEND": "tensorflow"}
 
 
@@ -55,7 +57,33 @@ def row(name: str) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["VITRIFY_HOME"] = folder
         source = vitrify.save(model, "model", **options)
-        return [to_builtins(form) for form in vitrify.matrix(source, fidelity="lossy", checks=[Parity(rows=ROWS)])]
+        gate = Parity(rows=ROWS)
+        forms = [to_builtins(form) for form in vitrify.matrix(source, fidelity="lossy", checks=[gate])]
+        return [form | (single(source, form["target"], gate) if form["verdict"] == "refused" else {}) for form in forms]
+
+
+def single(source: Any, target: str, gate: Any) -> dict[str, Any]:
+    """Return what came of a road in single precision, where that is what the refusal advises; else nothing."""
+    import vitrify
+    from vitrify.core.errors import VitrifyError
+    from vitrify.transforms.conversion import foresee
+    from vitrify.transforms.matrix import proof, reason
+
+    _, error = foresee(source, target, fidelity="lossy")
+    advice = [getattr(error, "remedy", ""), *(one.remedy for one in getattr(error, "problems", ()))]
+    if not any(SINGLE in one for one in advice):
+        return {}
+    try:
+        made = vitrify.convert(source, to=target, name="single", fidelity="lossy", precision="float32", checks=[gate])
+    except VitrifyError as refused:
+        return {"why": reason(refused), "precision": "float32"}
+    report = proof(made)
+    if report["verdict"] != "clean":
+        why = "; ".join(finding["message"] for finding in report["findings"])
+        return {"verdict": "not checked", "why": why, "precision": "float32"}
+    outputs = report["details"]["outputs"].values()
+    errors = [float(output["absolute"]["max"]) for output in outputs if output["kind"] == "float"]
+    return {"verdict": "proven", "error": max(errors, default=0.0), "precision": "float32"}
 
 
 def page(seen: dict[str, Any]) -> str:
@@ -85,8 +113,9 @@ def page(seen: dict[str, Any]) -> str:
             "model and comparing some thousand rows with its source; the figure is the largest absolute error of all",
             "floating-point outputs, extreme inputs included: where answers reach 1e37, an error of 1e31 is rounding.",
             "● is the format that the model is saved in. *Weights* are tensors alone, equal to the bit. A number in",
-            "brackets leads to the reason below. Road by road, with what each step may",
-            "change: `vitrify formats`. For a model of your own: `vitrify matrix NAME`.",
+            "brackets leads to the reason below; *float32* in brackets says that the source's own precision was",
+            "refused, and `--precision float32` asked for, as the refusal advises. Road by road, with what each",
+            "step may change: `vitrify formats`. For a model of your own: `vitrify matrix NAME`.",
             "",
             "![Which format leads where](../images/map.svg)",
             "",
@@ -126,14 +155,18 @@ def _cell(form: dict[str, Any], native: bool, notes: list[str], place: str) -> s
     if native:
         return "●"
     if form["verdict"] == "proven":
-        return f"{form['error']:.0e}" if form["error"] else "0"
+        return (f"{form['error']:.0e}" if form["error"] else "0") + _asked(form)
     if form["target"] == "safetensors" and form["verdict"] == "not checked":
         return "weights"
     why = " ".join(form["why"].split())
     note = f"{place}: {why if len(why) <= LONGEST else why[:LONGEST] + ' ...'}".replace("|", "\\|")
     if note not in notes:
         notes.append(note)
-    return f"{form['verdict']} [{notes.index(note) + 1}]"
+    return f"{form['verdict']}{_asked(form)} [{notes.index(note) + 1}]"
+
+
+def _asked(form: dict[str, Any]) -> str:
+    return f" ({form['precision']})" if "precision" in form else ""
 
 
 def main(names: list[str]) -> None:

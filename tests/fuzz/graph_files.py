@@ -7,7 +7,7 @@ import functools
 from fuzz import _formats
 from fuzz._run import Case
 
-FORMATS = ("tflite", "ort", "stablehlo", "jax-export", "openvino", "tensorrt", "executorch", "native-library")
+FORMATS = ("tflite", "ort", "stablehlo", "jax-export", "openvino", "tensorrt", "dlc", "executorch", "native-library")
 WORDS = (
     b"<",
     b">",

@@ -170,6 +170,16 @@ def wrapped_plan():
     return len(metadata).to_bytes(4, "little") + metadata + plan()
 
 
+def dlc():
+    """Return a Qualcomm container: its members as they are known, and bytes that stand for the rest."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("model", b"\xd5\x0a\x04\0\0\0\0\0" + bytes(64))
+        archive.writestr("model.params", b"\xd5\x0a\x04\0\0\0\0\0" + bytes(256))
+        archive.writestr("dlc.metadata", "converter-command=snpe-onnx-to-dlc net.onnx\nconverter-version=2.20.0\n")
+    return stream.getvalue()
+
+
 def elf():
     """Return the header of a shared library for Linux on x86-64."""
     return struct.pack("<4s5B7xHHIQQQI6H", b"\x7fELF", 2, 1, 1, 0, 0, 3, 62, 1, 0, 64, 0, 0, 64, 56, 0, 64, 0, 0)
@@ -241,6 +251,7 @@ SAMPLES = {
     "openvino/alone": _file("model.xml", lambda: written(OPENVINO)["model.xml"]),
     "tensorrt/plan!": _file("model.plan", plan),
     "tensorrt/wrapped!": _file("model.engine", wrapped_plan),
+    "dlc/container!": _file("model.dlc", dlc),
     "executorch/program!": _file("model.pte", program),
     "native-library/elf!": _file("model.so", elf),
 }

@@ -263,6 +263,14 @@ FORMATS: tuple[Row, ...] = (
         specification="https://docs.nvidia.com/deeplearning/tensorrt/latest/",
     ),
     _row(
+        name="dlc",
+        target="vitrify.formats.dlc:Dlc",
+        suffixes=(".dlc",),
+        magic=((0, b"\xd5\x0a"), (0, b"PK")),
+        summary="Qualcomm deep learning container for SNPE and QNN; code",
+        specification="https://docs.qualcomm.com/bundle/publicresource/topics/80-63442-2/overview.html",
+    ),
+    _row(
         name="executorch",
         target="vitrify.formats.executorch:ExecuTorch",
         suffixes=(".pte",),

@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 import vitrify
 from vitrify.core.errors import UnsupportedModelError
 from vitrify.core.plan import Step
+from vitrify.formats.onnx import Onnx
 from vitrify.testing.transforms import TransformConformance
 from vitrify.transforms.convert.coreml import TorchToCoreMl
 
@@ -277,16 +278,19 @@ def test_double_precision_gets_to_core_ml_only_where_that_is_asked_for(store):
     assert made.document.runtime is None
 
 
-def test_what_coremltools_lacks_of_booleans_is_written_out(store):
+def test_what_coremltools_lacks_of_booleans_and_vectors_is_written_out(store):
     class Flags(torch.nn.Module):
         def forward(self, x):
             some = ((x > 0) & (x < 1)) | (x < -1)
-            return torch.gather(some, 1, x.argmax(1, keepdim=True)), torch.where(some ^ (x > 2), x, 0)
+            chosen = torch.where(some ^ (x > 2), x, 0)
+            return torch.gather(some, 1, x.argmax(1, keepdim=True)), chosen @ torch.ones(3), chosen @ torch.ones(3, 2)
 
     vitrify.save(Flags(), "m", example=rows())
     assert vitrify.convert("m", to="coreml").document.format == "coreml"
 
 
+# coremltools leaves a folder for the collector where it fails
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
     ("forward", "place"),
     [(lambda x: torch.cummax(x, 1)[0], "aten.cummax.default"), (lambda x: torch.sort(x > 0, 1)[0], "forward")],
@@ -300,3 +304,32 @@ def test_what_coremltools_cannot_translate_is_said_before_the_work(forward, plac
     source = vitrify.save(Net(), "m", example=rows()).subject()
     step = Step(transform="torch-export-to-coreml", source="torch-export", target="coreml", fidelity="numeric")
     assert [one.place for one in TorchToCoreMl().problems(source, step)] == [place]
+
+
+class Uneven(torch.nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:
+            return x[:, :2]
+        return x
+
+
+def test_a_branch_that_changes_the_size_of_the_answer_is_named_before_the_work(store):
+    vitrify.save(torch.jit.script(Uneven()), "m", example=rows())
+    with pytest.raises(UnsupportedModelError, match=r"torch.gt\(torch.sum\(x\), 0\).*\[\?, 2\] and \[\?, 3\]"):
+        vitrify.convert("m", to="onnx")
+
+
+class Sides(torch.nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:
+            x = torch.cat([x, x], 1)
+        if x.max() > 2:
+            return x.sum(1) * 2
+        return x.sum(1)
+
+
+def test_branches_by_values_are_branches_in_onnx(store):
+    vitrify.save(torch.jit.script(Sides()), "m", example=rows())
+    made = vitrify.convert("m", to="onnx")
+    graph = Onnx().read(made.files, made.document.entry, made.subject().allow).graph
+    assert [node.op_type for node in graph.node].count("If") == 2

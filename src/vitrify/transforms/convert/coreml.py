@@ -135,9 +135,17 @@ def _one(left: torch.Tensor, right: torch.Tensor) -> Any:
     return torch.ne(left.to(torch.int32), right.to(torch.int32))
 
 
+def _product(left: torch.Tensor, right: torch.Tensor) -> Any:
+    """Multiply by a vector as by a matrix of one column: Core ML's own operator takes matrices."""
+    if right.ndim != 1 or left.ndim == 1:
+        return NotImplemented
+    return torch.matmul(left, right.unsqueeze(-1)).squeeze(-1)
+
+
 _ATEN = torch.ops.aten
 _WRITTEN_OUT = {
     _ATEN.gather.default: _gathered,
+    _ATEN.matmul.default: _product,
     _ATEN.__and__.Tensor: torch.bitwise_and,
     **dict.fromkeys((_ATEN.__or__.Tensor, _ATEN.bitwise_or.Tensor), _either),
     **dict.fromkeys((_ATEN.__xor__.Tensor, _ATEN.bitwise_xor.Tensor), _one),

@@ -8,6 +8,7 @@ Options: ``precision`` (``source``, or ``float32`` to compute in single precisio
 from __future__ import annotations
 
 import io
+import re
 from typing import TYPE_CHECKING
 
 import onnx
@@ -26,6 +27,8 @@ from vitrify.transforms.convert._script_call import ScriptCall
 from vitrify.transforms.convert.torch_onnx import name_sizes, precision_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from vitrify.core.plan import Step
     from vitrify.core.protocols import Sink, Subject
 
@@ -33,6 +36,7 @@ _NEWEST = 20
 """The newest operator set of this exporter; what is newer is reached from there."""
 _REWRITTEN = frozenset({"aten::__getitem__", "aten::len", "aten::list", "aten::append"})
 _MAX_REASON = 400
+_CONDITION = re.compile(r"^ *(if .*):$", re.MULTILINE)
 
 
 class TorchScriptToOnnx:
@@ -45,10 +49,10 @@ class TorchScriptToOnnx:
         if found := call.problems("ONNX"):
             return found
         try:
-            _export(call, opset_of(step.options))
+            model = _export(call, opset_of(step.options))
         except UnsupportedModelError as error:
             return _missing(call) or (Finding(place="forward", message=error.message, remedy=error.remedy),)
-        return ()
+        return tuple(_uneven(call, model))
 
     def apply(self, source: Subject, step: Step, sink: Sink) -> Written:
         """Write the ONNX model."""
@@ -71,6 +75,26 @@ def _missing(call: ScriptCall) -> tuple[Finding, ...]:
     return tuple(
         Finding(place=name, message="no ONNX translation", remedy=remedy) for name in sorted(set(missing) - _REWRITTEN)
     )
+
+
+def _uneven(call: ScriptCall, model: onnx.ModelProto) -> Iterator[Finding]:
+    """Yield each branch of the module whose two sides answer in different sizes, which no signature can say."""
+    graph = onnx.shape_inference.infer_shapes(model).graph
+    answers = {value.name for value in graph.output}
+    whole = call.module.inlined_graph  # its nodes live as long as it does
+    places = [_CONDITION.search(node.sourceRange()) for node in whole.findAllNodes("prim::If")]
+    chosen = [node for node in graph.node if node.op_type == "If"]
+    known = len(places) == len(chosen)  # else some were decided as they were exported
+    for at, node in enumerate(chosen):
+        sides = zip(*(attribute.g.output for attribute in node.attribute), strict=True)
+        for name, (one, other) in zip(node.output, sides, strict=True):
+            sizes = [[size.dim_value for size in side.type.tensor_type.shape.dim] for side in (one, other)]
+            pairs = list(zip(*sizes, strict=False))
+            if name in answers and (len(sizes[0]) != len(sizes[1]) or any(a and b and a != b for a, b in pairs)):
+                shapes = " and ".join(str([size or "?" for size in side]).replace("'", "") for side in sizes)
+                place = found[1] if known and (found := places[at]) else "an if in forward"
+                message = f"{name!r} has the sizes {shapes}, by the values that are given"
+                yield Finding(place=place, message=message, remedy="let both sides return the same sizes")
 
 
 def _export(call: ScriptCall, opset: int) -> onnx.ModelProto:
