@@ -290,7 +290,6 @@ def test_what_coremltools_lacks_of_booleans_and_vectors_is_written_out(store):
 
 
 # coremltools leaves a folder for the collector where it fails
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
     ("forward", "place"),
     [(lambda x: torch.cummax(x, 1)[0], "aten.cummax.default"), (lambda x: torch.sort(x > 0, 1)[0], "forward")],
