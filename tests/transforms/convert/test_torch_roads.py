@@ -289,7 +289,6 @@ def test_what_coremltools_lacks_of_booleans_and_vectors_is_written_out(store):
     assert vitrify.convert("m", to="coreml").document.format == "coreml"
 
 
-# coremltools leaves a folder for the collector where it fails
 @pytest.mark.parametrize(
     ("forward", "place"),
     [(lambda x: torch.cummax(x, 1)[0], "aten.cummax.default"), (lambda x: torch.sort(x > 0, 1)[0], "forward")],
