@@ -48,6 +48,9 @@ def _house_style() -> str:
 def page_headers(page: str) -> dict[str, str]:
     """Return the headers of a whole page: it may run its own script, take its own style, ask its own server, no more.
 
+    Args:
+        page: As it is before anything that others have written is put in: what stands in it is allowed.
+
     Source: https://www.w3.org/TR/CSP3/
     """
     style, script = (" ".join(map(_hashed, re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL))) for tag in _OWN)

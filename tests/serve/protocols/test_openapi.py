@@ -11,6 +11,7 @@ import schemathesis
 from described import ask_as_described
 from rest_serving import RestServer, served_by
 
+from vitrify.core.html import page_headers
 from vitrify.core.signature import Field
 from vitrify.serve.ports import port
 from vitrify.serve.protocols import _openapi_models as models
@@ -109,6 +110,13 @@ def test_the_page_shows_the_columns_and_asks_nobody_else(rest, place):
     policy = answer.headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
+
+
+def test_nothing_that_a_model_says_is_allowed_to_run(rest):
+    policies = {
+        rest.client.get(place).headers["content-security-policy"] for place in ("/", "/v2/models/passengers/docs")
+    }
+    assert policies == {page_headers(_openapi_page.page([]))["content-security-policy"]}
 
 
 def test_names_cannot_become_markup():

@@ -62,16 +62,18 @@ def described(call: Call) -> Answer:
 def browse(call: Call) -> Answer:
     """Return the page for people; what it shows, it asks for with its reader's token."""
     del call
-    return _html(_page())
+    page, headers = _page()
+    return Answer(200, page, dict(headers))
 
 
 @cache
-def _page() -> str:
+def _page() -> tuple[bytes, dict[str, str]]:
     own = files("vitrify.registry.api")
     page = own.joinpath("browse.html").read_text("utf-8")
     for script in ("facts.js", "browse.js"):
         page = page.replace(f"/* {script} */", own.joinpath(script).read_text("utf-8"), 1)
-    return page
+    whole = styled(page)
+    return whole.encode(), page_headers(whole)
 
 
 def operations(call: Call) -> Answer:
@@ -81,19 +83,16 @@ def operations(call: Call) -> Answer:
         for request, operation in OPERATIONS.items()
     ]
     who = call.backend.actor
-    return _html(
+    style = styled(f"<style>{_STYLE}</style>")
+    page = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Vitrify registry</title>'
-        f"<style>{_STYLE}</style></head><body><h1>Vitrify registry</h1>"
+        f"{style}</head><body><h1>Vitrify registry</h1>"
         f"<p>Version {escape(metadata.version('vitrify'))}. You are "
         f"{escape(who.who)}: {', '.join(who.roles)}. The description for programs is "
         '<a href="openapi.json">openapi.json</a>; figures are at <a href="metrics">metrics</a>.</p>'
         f'<div class="scroll">{html_table(("method", "path", "role", "what it does"), listed)}</div></body></html>'
     )
-
-
-def _html(page: str) -> Answer:
-    whole = styled(page)
-    return Answer(200, whole.encode(), page_headers(whole))
+    return Answer(200, page.encode(), page_headers(style))
 
 
 def _health(status: str) -> Answer:

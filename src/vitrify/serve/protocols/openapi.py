@@ -72,6 +72,7 @@ class _Told:
         self.engine = engine
         self.others = others
         self.own: list[Route] = []
+        self.headers = page_headers(page(()))
 
     async def server(self, call: Call) -> Answer:
         """Describe everything."""
@@ -88,8 +89,7 @@ class _Told:
             shown: tuple[Served, ...] = (self.engine.served(model, call.fields.get("version", "")),)
         else:
             shown = self.engine.index()
-        text = page(shown)
-        return Answer(200, text.encode(), page_headers(text))
+        return Answer(200, page(shown).encode(), dict(self.headers))
 
 
 def document(routes: Iterable[Route]) -> Schema:
