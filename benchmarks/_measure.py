@@ -73,3 +73,15 @@ def show(title: str, rows: list[tuple[str, str, str]]) -> None:
     width = max(len(name) for name, _, _ in rows)
     for name, value, against in rows:
         print(f"  {name:<{width}}  {value:>12}  {against}")
+
+
+SMALL_CNN = """
+import torch
+torch.manual_seed(0)
+model = torch.nn.Sequential(
+    torch.nn.Conv2d(1, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
+    torch.nn.Conv2d(8, 16, 3, padding=1), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1),
+    torch.nn.Flatten(), torch.nn.Linear(16, 10),
+).eval()
+"""
+"""Code that makes the small network of several benchmarks, as ``model``."""

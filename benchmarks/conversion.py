@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from _measure import child, scratch, show
+from _measure import SMALL_CNN, child, scratch, show
 
 ROUNDS = 5
 ROWS = 10_000
@@ -123,14 +123,9 @@ def theirs():
     return to_onnx(model, X[:1], options={"zipmap": False}).SerializeToString()
 compare(model, X[:100], rng.normal(size=(ROWS, 20)).astype(np.float32), theirs, lambda x: x)
 """
-CNN = """
-import torch
-torch.manual_seed(0)
-model = torch.nn.Sequential(
-    torch.nn.Conv2d(1, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
-    torch.nn.Conv2d(8, 16, 3, padding=1), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1),
-    torch.nn.Flatten(), torch.nn.Linear(16, 10),
-).eval()
+CNN = (
+    SMALL_CNN
+    + """
 X = torch.randn(4, 1, 28, 28)
 def theirs():
     import io, contextlib
@@ -143,6 +138,7 @@ def theirs():
 rows = np.random.default_rng(0).normal(size=(ROWS, 1, 28, 28)).astype(np.float32)
 compare(model, X, rows, theirs, lambda x: x)
 """
+)
 
 KERAS = """
 import os

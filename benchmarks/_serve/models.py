@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from _measure import child
+from _measure import SMALL_CNN, child
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,16 +36,12 @@ X = rng.normal(size=(600, 4)).astype(np.float32)
 y = np.digitize(X[:, 0] + X[:, 1] * X[:, 2], [-0.5, 0.5])
 keep("xgboost", xgb.XGBClassifier(n_estimators=100, n_jobs=1).fit(X, y), X[:8])
 """
-CNN = """
-import torch
-torch.manual_seed(0)
-model = torch.nn.Sequential(
-    torch.nn.Conv2d(1, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
-    torch.nn.Conv2d(8, 16, 3, padding=1), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1),
-    torch.nn.Flatten(), torch.nn.Linear(16, 10),
-).eval()
+CNN = (
+    SMALL_CNN
+    + """
 keep("cnn", model, rng.normal(size=(8, 1, 28, 28)).astype(np.float32))
 """
+)
 CODE = {"xgboost": XGBOOST, "cnn": CNN}
 WHAT = {"xgboost": "XGBoost, 100 rounds x 3 classes, 4 features", "cnn": "small CNN, 1 x 28 x 28"}
 
